@@ -1,7 +1,7 @@
 """adcompiler: numba with gradients.
 
 A small formula or function goes in; fused forward and backward kernels of any order come out.
-Names are loaded when they are first used, so that importing the package costs nothing.
+Names are loaded on first use, so importing the package is cheap.
 """
 
 from importlib import import_module

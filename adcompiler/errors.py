@@ -1,4 +1,4 @@
-"""Every message this package raises: where (line, column, caret), what, and how to mend it."""
+"""The errors of this package: place (line, column, caret), cause and remedy."""
 
 from __future__ import annotations
 

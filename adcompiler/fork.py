@@ -1,8 +1,8 @@
-"""What a child of `fork` needs to go on: locks that nobody holds, and no module that is half imported.
+"""Support for `fork`: in the child, locks are free and no module is half imported.
 
-The child has the thread that forked and no other. What others held, nobody would release: so our locks are
-made anew there. What they guard is set by one assignment, or made again. A thread that is inside of another
-library is waited for before the fork.
+The child has only the thread that forked. Locks held by other threads would never be released, so ours are
+created again. The data that they guard are set by one assignment, or made again. Before the fork, threads
+inside another library are waited for.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`cached_property` with a lock for each value: threads that make different ones do not wait for each other.
+"""`cached_property` with a lock for each value: threads that compute different values do not wait.
 
-Python 3.11's has one lock for all instances of a class, so that every compile of a kernel would wait for all
-others. That of 3.12 has none, so that threads would compile the same kernel several times.
+That of Python 3.11 has one lock for all instances of a class, so every compilation would wait for all others.
+That of 3.12 has none, so threads would compile the same kernel several times.
 """
 
 from __future__ import annotations

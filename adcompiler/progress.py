@@ -1,7 +1,7 @@
-"""A line on the terminal, or in a notebook, while something compiles, or is checked, for more than a second.
+"""A progress line on the terminal or in a notebook while a compilation or check takes more than a second.
 
-What is written is removed again. Nothing is written where the error stream is neither, or with ADC_PROGRESS=0
-in the environment. In a notebook the line is tqdm's, if that is installed.
+The line is removed when it is done. Nothing is written if the error stream is neither, or if ADC_PROGRESS=0
+is set in the environment. In a notebook the line uses tqdm, if that is installed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A content-addressed cache on disk, verified and private: machine code, the parser's table, measurements.
 
-A file is named by the digest of all that its content follows from, so it never changes once it is there, and
-begins with a digest of its content: nothing is used of a file that is not whole. What others may write is
-neither read nor written, since machine code in it is run. Every failure to read or to write, such as a full
-disk, means only that the content is made anew.
+The name of a file is the digest of everything its content follows from, so the file never changes. It begins
+with a digest of its content: incomplete files are not used. Files that others can write are neither read nor
+written, because machine code in them is executed. If reading or writing fails, for example because the disk
+is full, the content is simply made again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def folder() -> Path:
 
 
 def kept(source: str, ending: str, make: Callable[[], bytes]) -> bytes:
-    """What `make` makes of all that stands in `source`: from its file if that is whole, else made anew."""
+    """What `make` makes of all that stands in `source`: from its file if that is whole, else made again."""
     content = find(source, ending)
     if content is None:
         content = make()

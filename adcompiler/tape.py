@@ -1,7 +1,7 @@
-"""`adc.tape`: gradients of Variables, operations of one's own, and a look at what was recorded.
+"""`adc.tape`: gradients of Variables, user-defined operations, and views of the recorded graph.
 
-The tape is no list: each Variable holds the entry that computed it, so what was recorded lives as
-long as a Variable needs it.
+The tape is not a list: each Variable refers to the entry that computed it, so an entry lives as long
+as a Variable needs it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ __all__ = [
 def record(
     inputs: Sequence[Variable], outputs: Sequence[Variable], propagate: Callable[[Cotangents], Sequence[Any]]
 ) -> None:
-    """Record an operation of one's own: `outputs` were computed from `inputs` outside of the graph.
+    """Record a user-defined operation: `outputs` were computed from `inputs` outside the graph.
 
     propagate  takes a list with a cotangent for each output, None where it is zero (not all of them
                are), and returns a list with one for each input, None where it is zero. Computed

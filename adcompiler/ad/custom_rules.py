@@ -1,4 +1,4 @@
-"""The derivatives of arrays with a rule of their own: its cotangents, and its transpose for tangents."""
+"""Derivatives of arrays with a user's rule: its cotangents, and its transpose for tangents."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from adcompiler.ir.walk import arrays_of, elements_of
 # Degrees in one array: whether a program is linear in it, by abstract interpretation.
 
 
-FREE, LINEAR, OTHER = 0, 1, 2  # does not depend on it; linear, but for a part that is free; anything else
+FREE, LINEAR, OTHER = 0, 1, 2  # does not depend on it; linear, except for a part that is free; anything else
 SUMS = ("add", "subtract", "negative", "strict", "f32", "f64")
 Degrees = dict[Array, int]
 
 
 def is_linear(roots: Iterable[Array], array: Array) -> bool:
-    """Whether arrays are linear in `array`, but for parts that do not depend on it.
+    """Whether arrays are linear in `array`, except for parts that do not depend on it.
 
     Then their derivatives by it do not depend on it. A program may be linear though this says no.
     """
@@ -130,7 +130,7 @@ def forward(array: Ruled, tangents: Mapping[Array, Array], vjp: Pull) -> Array |
         return zeros_like(array) if tangent is None else tangent
     if not is_linear(pulled, place):
         raise GradientError(
-            "a rule is not linear in the cotangent, so that it has no forward mode",
+            "a rule is not linear in the cotangent, so it has no forward mode",
             remedy="use reverse mode: grad, vjp, or hessian by nested grad",
         )
     # It depends on nothing but whether there is a cotangent: what a loop carries is made again, in vain.

@@ -1,9 +1,9 @@
 """Guards: the predicate under which a cotangent is defined.
 
 The adjoint of a branch flows unmasked along the branch's own chain, together with the condition
-under which the branch is taken, and is masked only where it leaves that condition. Masked at the
-start instead, where(x > 0, sqrt(x * y), 0) would multiply a zero by the infinite derivative of
-sqrt at 0. A guard is an element of type bool; TRUE is no guard at all.
+under which the branch is taken, and is masked only where it leaves that condition. If it were masked
+at the start, where(x > 0, sqrt(x * y), 0) would multiply zero by the infinite derivative of sqrt at
+0. A guard is an element of type bool; TRUE means no guard.
 """
 
 from __future__ import annotations

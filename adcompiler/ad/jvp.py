@@ -2,7 +2,7 @@
 
 The tangent of an element is the sum of its arguments' tangents times the partial derivatives; that of
 an array is the same array of tangents. A tangent carries the guard outside which it is zero, so that no
-zero is multiplied with what may be infinite there.
+zero is multiplied by a value that may be infinite there.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ differentiation" (2008), and I. Murray, "Differentiation of the Cholesky decompo
     d = |A|     dd = d tr(A⁻¹ dA)                  Ā = d̄ d A⁻ᵀ
     L Lᵀ = A    dL = L Φ(L⁻¹ dA L⁻ᵀ)              Ā = ½ L⁻ᵀ (P + Pᵀ) L⁻¹,  P = Φ(Lᵀ L̄)
 
-where Φ takes the lower triangle and half of the diagonal. A factor has no derivative: what reads it hands
-its own on to the matrix.
+where Φ takes the lower triangle and half of the diagonal. A factor has no derivative of its own: calls
+that read it pass theirs on to the matrix.
 
 Of decompositions:
 
@@ -24,8 +24,8 @@ Of decompositions:
                           Ā = B - A (P B) - Pᵀ (P̄ Pᵀ) + N - N (P A)         B = P̄ᵀ G,  N = Pᵀ (P P̄ᵀ)
 
 with zeros on the diagonal of F; copy(M) has the lower triangle of M on both sides. Where eigenvalues are
-equal F is infinite: eigenvectors have no derivative there. Nor has a pseudoinverse that leaves singular
-values out, for the next matrix may have none to leave out: there it is NaN. (G. Golub and V. Pereyra, "The
+equal F is infinite, and eigenvectors have no derivative. Neither has a pseudoinverse that omits singular
+values, because a small change can change their number; its derivative is NaN. (G. Golub and V. Pereyra, "The
 differentiation of pseudo-inverses and nonlinear least squares problems whose variables separate", 1973; J.
 Townsend, "Differentiating the singular value decomposition", 2016; S. Walter and L. Lehmann, "Algorithmic
 differentiation of the QR decomposition", 2010.)

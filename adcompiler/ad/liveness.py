@@ -1,7 +1,7 @@
 """Predicated liveness: the condition under which each element of an array is read.
 
-A value that is read only in a branch that is not taken may have any value there. A condition is an element of
-type bool over the axes of the array that it is about; TRUE says that an element may always be read.
+A value that is read only in a branch that is not taken may be anything there. A condition is an element of
+type bool over the axes of its array; TRUE means that an element may always be read.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Derivatives of loops.
 
 Reverse mode runs a loop backwards. The reverse iteration is the vjp of the iteration: it carries the
-cotangents of what is carried, and the sums of what each iteration contributes to the consts; to a row of a
-scanned array it gives a row. What it reads of the iteration it reads from stacks: the loop is run with outs
-for what it carries, and for what is costly to compute again. A while loop is first counted, then it is a loop
-of so many iterations.
+cotangents of the carried values, and sums of the contributions of iterations to the consts; for a row of a
+scanned array it returns a row. It reads values of the iteration from stacks: the loop is run with outs for
+its carried values and for values that are costly to recompute. A while loop is first counted, and then
+treated as a loop with that number of iterations.
 
 Forward mode carries the tangents along.
 """

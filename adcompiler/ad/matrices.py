@@ -1,4 +1,4 @@
-"""Arithmetic on stacks of matrices, as arrays: what derivatives of library routines are made of."""
+"""Arithmetic on stacks of matrices, for derivatives of library routines."""
 
 from __future__ import annotations
 

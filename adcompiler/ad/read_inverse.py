@@ -2,11 +2,11 @@
 
 A read at plain axes has one, `A[i, j]` is read at (i, j). So has one at `s * i + c` with a constant s and
 a c that depends on no axis: the point a is read at i = (a - c) / s, if s divides a - c and i lies in the
-domain. The adjoint of such a read is a renamed array under a guard, not a scatter.
+domain. The adjoint of such a read is a renamed array under a guard, without a scatter.
 
-So have windows, `x[i + k]` with k before m and i before n - m + 1, where n is the length of x: the point a is
-read at i = a - k by each k, and the adjoint is a sum over k of what is there. The bounds of its loop leave
-out the k for which i would lie outside, so that it takes as many iterations as a scatter.
+Windows have one too: `x[i + k]` with k before m and i before n - m + 1, where n is the length of x: the point
+a is read at i = a - k by each k, and the adjoint is a sum over k of what is there. The bounds of its loop
+leave out the k for which i would lie outside, so that it takes as many iterations as a scatter.
 """
 
 from __future__ import annotations

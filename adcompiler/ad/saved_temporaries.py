@@ -1,8 +1,8 @@
-"""What a forward program saves: the temporaries that the partial derivatives name.
+"""Values saved by a forward program: the temporaries that partial derivatives use.
 
-As in PyTorch's derivatives.yaml, what to save is inferred from the formulas. A temporary becomes an
-array of its own and an output of the forward program, so that it can receive a cotangent itself:
-this is what makes derivatives of higher order right.
+As in PyTorch's derivatives.yaml, saved values are inferred from the formulas. A temporary becomes an
+array and an output of the forward program, so that it can receive a cotangent. This makes derivatives
+of higher order right.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Taylor mode: all derivatives of t ↦ f(x + t v) at 0 up to an order, program to program.
 
-For each array and element u along the line there are u', u'', ..., made in order. One rule serves every
-primitive r = p(a, b, ...) of the rule table, from its partial derivatives p_a, p_b, ... as they stand there:
+For each array and element u along the line, u', u'', ... are computed in order. One rule serves every
+primitive r = p(a, b, ...) of the rule table, using its partial derivatives p_a, p_b, ...:
 
     r' = sum over a of a' p_a,   so   r^(k) = sum over a, j of C(k-1, j-1) a^(j) p_a^(k-j)
 
-A partial is made of the arguments and of r itself, whose lower derivatives are there already: exp gives the
-recurrence of exp, sine and cosine that of the pair. It costs k^2 products where nested forward mode takes
+A partial derivative is computed from the arguments and r itself, whose lower derivatives are known: exp gives
+the recurrence of exp, sine and cosine that of the pair. Order k costs k^2 products; nested forward mode takes
 2^k. Products and quotients have their own rule (Leibniz's), which is half as long. Derivatives carry guards
-as tangents do (jvp.py). A loop carries the derivatives of what it carries, each by the same rule.
+as tangents do (jvp.py). A loop carries the derivatives of its carried values, by the same rule.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Affine forms: whole numbers as sums of atoms times constants, such as `i + 2 * n - 1`."""
+"""Affine forms: integers as sums of atoms times constants, such as `i + 2 * n - 1`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_TERMS = 32
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """The sum of `terms`, each an atom times a whole number."""
+    """The sum of `terms`, each an atom times an integer."""
 
     terms: Mapping[Atom, int]
 
@@ -97,7 +97,7 @@ def linear(element: Element) -> Linear:
 
 
 def shifted(element: Element) -> tuple[Element | None, int]:
-    """A whole number as a variable part and a constant that is added to it."""
+    """An integer as a variable part and a constant that is added to it."""
     match element:
         case Const(value=value):
             return None, int(value)

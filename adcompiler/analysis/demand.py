@@ -1,7 +1,8 @@
-"""Which elements of an array are read at all: the region of its indices that all its readers stay in.
+"""Demand: the region of an array's indices that contains all reads of it.
 
 The gradient of a matrix that is zero above its diagonal is made of sums for all of its elements; but those
-above the diagonal are read under a condition that never holds there. What nobody reads need not be computed.
+above the diagonal are read under a condition that never holds. Elements that are never read need not be
+computed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from adcompiler.ir.walk import arrays_of, elements_of, read_by
 
 
 def needed(func: Func) -> dict[Array, Region]:
-    """The region of each array, in terms of its axes, outside of which nothing reads it."""
+    """The region of each array, in terms of its axes, outside which nothing reads it."""
     order = arrays_of(func.roots)
     found: dict[Array, Region] = dict.fromkeys(func.roots, EVERYWHERE)
     for array in order:

@@ -1,7 +1,7 @@
-"""Lengths that cannot be: arithmetic of 64 bits makes them short, or no memory holds so many elements.
+"""Impossible lengths: those that overflow 64 bits, or need more memory than there can be.
 
-The lengths of a program are expressions of those of a call. They are computed exactly here, and refused
-before a kernel runs, which would take a length modulo 2**64, or years.
+The lengths in a program are expressions in those of a call. They are computed exactly here and refused before
+a kernel runs, which would use a length modulo 2**64, or take years.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import arrays_of, elements_of, is_computed
 
 MOST_ELEMENTS = 2**57  # elements of an axis
-LONG = "more memory than there is"
+LONG = "more memory than available"
 BOUNDS = tuple(2**k for k in range(56, 0, -4))
 
 EXACT: Mapping[str, Callable[..., int]] = {
@@ -30,7 +30,7 @@ EXACT: Mapping[str, Callable[..., int]] = {
 
 
 class Lengths:
-    """The lengths of the axes of all arrays of a program, but for those that values tell."""
+    """The lengths of the axes of all arrays of a program, except for those that values tell."""
 
     def __init__(self, func: Func, whole: bool = False) -> None:
         """If `whole`, arrays as a whole too: the points of their domains."""

@@ -1,8 +1,8 @@
-"""Intervals of affine forms: what can be said of an index before a program runs.
+"""Intervals of affine forms: what is known of an index before a program runs.
 
-A form is surely not negative if its least value over the ranges of its axes is, given that sizes are not
-negative and that every loop around it iterates; or if it is one of the conditions that hold here, plus
-something that is not negative.
+A form is proved nonnegative if its minimum over the ranges of its axes is, given that sizes are nonnegative
+and that every loop around it iterates; or if it is one of the conditions that hold here plus something
+nonnegative.
 """
 
 from __future__ import annotations

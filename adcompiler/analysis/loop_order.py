@@ -1,4 +1,4 @@
-"""In which order the loops over an array's domain run, and what of its body they repeat."""
+"""The order of loops over an array's domain, and the parts of its body that they repeat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predicates: under which a reduction takes a point, and which a program branches by."""
+"""Predicates: conditions on the points of a reduction, and conditions of branches."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def conditions(op: str, body: Element) -> list[Element]:
 
 
 def guarded(body: Element, value: int | float = 0) -> tuple[list[Element], Element]:
-    """The conditions outside of which `body` is `value`, and what it is where they hold; numbers and signs
+    """The conditions outside which `body` is `value`, and what it is where they hold; numbers and signs
     before a guarded value do not matter where it is 0."""
     found: list[Element] = []
     scale = 1.0
@@ -48,7 +48,7 @@ def guarded(body: Element, value: int | float = 0) -> tuple[list[Element], Eleme
 
 
 def _lifted(root: Element) -> Element:
-    """An element with the condition outside of which it is 0 first, as that of (x if c else 0)**2; itself if
+    """An element with the condition outside which it is 0 first, as that of (x if c else 0)**2; itself if
     there is none."""
     found: dict[Element, Element] = {}
     for e in postorder((root,), lambda e: e.args if _may_be_zero(e) else ()):

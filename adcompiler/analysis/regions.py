@@ -60,7 +60,7 @@ def where(guard: Element, holds: bool = True) -> Region:
 
 
 def _compared(op: str, x: Element, y: Element) -> Region:
-    """The region in which two whole numbers compare so."""
+    """The region in which two integers compare so."""
     found: Region = EVERYWHERE
     for exchanged, most in ORDERS.get(op, ()):
         found = both(found, at_most(*((y, x) if exchanged else (x, y)), most))

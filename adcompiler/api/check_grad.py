@@ -120,15 +120,15 @@ def check_grad(
 ) -> float:
     """Compare the derivatives of `f` at `args` with finite differences and complex steps, to `order` 1 or 2.
 
-    Results other than one scalar are summed with random weights first, so `f` may return arrays. First
-    order: every entry of the gradient; second: the Hessian times a random direction. Of an argument with
-    more than a thousand entries, some entries and random directions through all of them are compared.
-    Differences are central with two Richardson extrapolations, with smaller steps where they disagree; where
-    they stay uncertain, a complex step overrules them. Where the program is analytic, complex steps
-    of the function (of its gradient for the second order) judge to rounding. A terminal shows that a check of
-    some seconds goes on. Returns the worst relative error; raises
-    GradientError with the worst entry and both numbers if it exceeds `rtol` (finite differences 1e-6, 2e-2 in
-    float32; complex steps 1e-12, 1e-4 in float32, and what rounding of the arguments makes of it).
+    Results other than one scalar are summed with random weights first, so `f` may return arrays. First order:
+    every entry of the gradient; second: the Hessian times a random direction. Of an argument with more than a
+    thousand entries, some entries and random directions through all of them are compared. Differences are
+    central with two Richardson extrapolations, and with smaller steps where they disagree; if they remain
+    inconclusive, a complex step decides. If the program is analytic, complex steps of the function (of its
+    gradient for the second order) are compared too, which are exact up to rounding. A terminal shows the
+    progress of a long check. Returns the worst relative error. Raises GradientError with the worst entry and
+    both numbers if it exceeds `rtol` (finite differences 1e-6, 2e-2 in float32; complex steps 1e-12, 1e-4 in
+    float32, plus the effect of rounding the arguments).
     """
     return check_report(f, *args, order=order, wrt=wrt, rtol=rtol, seed=seed).worst
 
@@ -137,7 +137,7 @@ def check_grad(
 def check_report(
     f: Function, *args: Any, order: int = 2, wrt: Any = None, rtol: float | None = None, seed: int = 0
 ) -> Report:
-    """What `check_grad` compares, with the worst entry of each comparison; raises as it does."""
+    """The comparisons of `check_grad`, with the worst entry of each; raises like it."""
     if not isinstance(order, int):
         raise Error(f"check_grad of order {order!r}", remedy="use 1 or 2")
     check = _Check(compiled("check_grad", f), args, wrt, rtol, np.random.default_rng(seed))
@@ -353,7 +353,7 @@ class _Check:
         raise GradientError(
             f"the {found.what} of {self.f.__name__} with respect to {found.entry} is {found.value:.12g}, "
             f"{by} {found.expected:.12g} (relative error {found.error:.1e})",
-            remedy="if the point lies on a kink, move it; else please report the formula",
+            remedy="if the point is at a kink, move it; otherwise please report the formula",
         )
 
 

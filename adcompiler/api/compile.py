@@ -1,4 +1,4 @@
-"""The doors: a text or file, a decorated Python function."""
+"""Entry points: text, a file, or a decorated Python function."""
 
 from __future__ import annotations
 
@@ -44,35 +44,35 @@ def compile(
     unchecked: bool = False,
     threads: int | None = None,
 ) -> Function:
-    """A function from a text: one expression, or constants and `def`s.
+    """Compile a function from text: one expression, or constants and `def`s.
 
-    source        the text (str, or bytes in UTF-8), a Python function, read from its own source, or a SymPy
+    source        the text (str, or bytes in UTF-8), a Python function, whose source is read, or a SymPy
                   expression or matrix, whose parameters are its symbols sorted by name
-    name          which definition, where there are several (otherwise the last one that no other one
-                  calls); an expression's name
-    args          parameters of an expression, in order: a sequence, or one text "x, y". Without it they are
-                  its variables in order of first appearance
-    static        parameters known while compiling: each value has a program of its own
+    name          the definition to compile, if there are several (by default the last one that no other
+                  one calls), or the name of an expression
+    args          parameters of an expression, in order: a sequence, or one string "x, y". By default its
+                  variables in order of first appearance
+    static        parameters known at compile time: each value has a separate program
     broadcasting  "numpy", or "strict": operands are scalars or have identical shapes
     backend       "cpu" (machine code); "numpy" (an interpreter, which compiles nothing); "numba" (numba
-                  compiles the source that `show("kernel")` shows, which one thread runs); "cuda",
+                  compiles the source shown by `show("kernel")`, for one thread); "cuda",
                   "cuda-atomics" and "cuda-fast" (NVIDIA devices, docs/cuda.md)
-    memory        what the stacks of a loop may take when it is differentiated in reverse: bytes, or a text
-                  such as "64MB". A loop that needs more runs in segments, each run again backwards. The
-                  gradient is made of the same operations. What is carried has the same bits; sums over an
-                  axis, and the product of matrices that a whole loop collects, may add in another order
-    precise       leave mathematical functions in loops to the scalar C library: slower than vectors, with
-                  smaller errors (docs/accuracy.md). Derivatives do as the function does. The same as
+    memory        a limit for the saved values of a loop in reverse mode: bytes, or a string such as "64MB".
+                  A loop that needs more runs in segments, which run again in the backward pass. Carried
+                  values have the same bits; sums over an axis, and matrix products that a whole loop
+                  collects, may add in another order
+    precise       use the scalar C library for mathematical functions in loops, also in derivatives: slower
+                  than vectors, with smaller errors (docs/accuracy.md). The same as
                   backend="cpu-precise"
-    save          what a forward pass saves for its backward pass, where the two are apart (split, vjp, the
+    save          the values that a forward pass saves if the backward pass is separate (split, vjp, the
                   tape): "partials", "auto" or names of temporaries, see `Function.split`
-    unchecked     do not look for indices that only values can tell to be out of range (`x[idx[i]]`): they
-                  read 0 and store nothing, in place of an error. Nothing outside of an array is touched
-    threads       among how many threads long loops share their work, derivatives as well; as many as
-                  `adc.get_num_threads()` says, unless told. The bits are the same for any number
+    unchecked     omit checks of indices that depend on values (`x[idx[i]]`): out of range they read 0 and
+                  store nothing, without an error. Memory outside an array is never accessed
+    threads       the number of threads that share long loops, also in derivatives; by default that of
+                  `adc.get_num_threads()`. The bits are the same for any number
 
-    Raises ParseError, LimitError and whatever else no arguments would mend at once (unknown names, calls that
-    do not fit, texts as operands); errors of shapes and types come with the call.
+    Raises ParseError, LimitError and other errors that are independent of arguments (unknown names, wrong
+    calls, strings as operands). Errors of shapes and types are raised at the call.
     """
     chosen = options(broadcasting, backend, memory, precise, save, unchecked, threads)
     if isinstance(source, FunctionType):
@@ -106,12 +106,12 @@ def load(
 
 
 def loaded(text: bytes, name: str, stem: str, chosen: Options) -> dict[str, Any]:
-    """What a text defines, which messages call `name`; an expression is a definition called `stem`."""
+    """The definitions in a text, which messages call `name`; an expression is a definition called `stem`."""
     return _definitions(parse(text, name=name), stem, {}, (), chosen)
 
 
 def cell(text: str, name: str | None, around: Mapping[str, Any], static: str, **given: Any) -> dict[str, Any]:
-    """The definitions of a notebook's cell, which may name the numbers and compiled functions `around`.
+    """The definitions of a notebook cell, which may use the numbers and compiled functions in `around`.
 
     An expression needs a `name`. Lines count from the one above the text. Raises the errors of `compile`.
     """
@@ -131,7 +131,7 @@ def _definitions(
     found = {n: _callable(n, v) for n, v in scope.items() if n not in around or around[n] is not v}
     taken = {n: _parameters(v) for n, v in found.items() if isinstance(v, Closure)}
     for one in set(static).difference(*taken.values()):
-        raise Error(f"static names {one!r}, which no definition takes", remedy="name a parameter")
+        raise Error(f"static contains {one!r}, which no definition takes", remedy="name a parameter")
     return {
         n: _made(v, [s for s in static if s in taken[n]], chosen) if n in taken else v
         for n, v in found.items()
@@ -147,8 +147,8 @@ def _read(given: str | Path) -> tuple[Path, bytes]:
     try:
         path = Path(given)
     except TypeError:
-        cause = f"load takes the path of a file, not {type(given).__name__}"
-        raise DtypeError(cause, remedy="compile takes a text, function a Python function") from None
+        cause = f"load takes a path, not {type(given).__name__}"
+        raise DtypeError(cause, remedy="compile takes a string, function a Python function") from None
     try:
         return path, path.read_bytes()
     except (OSError, ValueError) as error:
@@ -162,12 +162,12 @@ def _unreadable(path: Path, error: OSError | ValueError) -> FileError:
         near = get_close_matches(path.name, files, 1)
         remedy = f"did you mean {path.with_name(near[0])}?" if near else f"the folder here is {Path.cwd()}"
         if not path.suffix:
-            remedy += "; the text of a program is for compile"
+            remedy += "; for a program as text use compile"
         return MissingFileError(f"there is no file {path}", remedy=remedy)
     if os.path.isdir(path):
         return FileError(f"{path} is a folder", remedy="name a file in it")
     cause = getattr(error, "strerror", None) or str(error)
-    return FileError(f"cannot read {path}: {cause}", remedy="name a file that you may read")
+    return FileError(f"cannot read {path}: {cause}", remedy="choose a file that you can read")
 
 
 def _callable(name: str, value: Any) -> Any:
@@ -205,10 +205,10 @@ def function(
     unchecked: bool = False,
     threads: int | None = None,
 ) -> Function | Callable[[Callable[..., Any]], Function]:
-    """Decorate a Python function: its own source is compiled, it is never run by Python.
+    """Decorate a Python function: its source is compiled; Python never runs it.
 
-    Numbers and compiled functions that it names (closures, module constants) are captured now. Options are as
-    for `compile`.
+    Numbers and compiled functions that it uses (closures, module constants) are captured now. Options are
+    those of `compile`.
     """
     chosen = options(broadcasting, backend, memory, precise, save, unchecked, threads)
     if f is None:
@@ -218,7 +218,7 @@ def function(
 
 def _from_python(f: Any, static: Sequence[str], chosen: Options) -> Function:
     if not isinstance(f, FunctionType):
-        raise DtypeError(f"cannot compile a {type(f).__name__}", remedy="pass a text or a Python function")
+        raise DtypeError(f"cannot compile a {type(f).__name__}", remedy="pass a string or a Python function")
     try:
         lines, first = inspect.getsourcelines(f)
     except (OSError, TypeError) as error:
@@ -226,7 +226,7 @@ def _from_python(f: Any, static: Sequence[str], chosen: Options) -> Function:
     text = textwrap.dedent("".join(lines))
     if f.__name__ == "<lambda>":
         raise ParseError(
-            "a lambda's source cannot be told from its line", remedy="write a def, or pass a text"
+            "the source of a lambda cannot be found in its line", remedy="write a def, or pass a string"
         )
     indent = len(lines[0]) - len(lines[0].lstrip())
     module = parse(text, name=f.__code__.co_filename, first_line=first, indent=indent)
@@ -240,10 +240,10 @@ def _without_text(f: FunctionType, error: Exception) -> Error:
     """Why the text of a function is not there."""
     place = f.__code__.co_filename
     typed = place.startswith("<")  # <stdin>, <string>
-    why = f"Python keeps no text of what is typed at its prompt or run by exec ({place})" if typed else error
-    where = "write it in a file, a notebook or IPython" if typed else f"see that {place} is there"
+    why = f"Python keeps no source of code typed at its prompt or run by exec ({place})" if typed else error
+    where = "write it in a file, a notebook or IPython" if typed else f"make sure that {place} exists"
     return Error(
-        f"the source of {f.__name__} cannot be read: {why}", remedy=f"{where}; or give adc.compile its text"
+        f"the source of {f.__name__} cannot be read: {why}", remedy=f"{where}; or pass adc.compile the text"
     )
 
 
@@ -262,7 +262,7 @@ def _captured(f: FunctionType) -> dict[str, Any]:
 
 
 def _meanings(seen: Mapping[str, Any]) -> dict[str, Any]:
-    """What names of the surrounding program are in the language, but for modules and its own functions."""
+    """The values of captured names, except for modules and functions of the language."""
     found: dict[str, Any] = {}
     for name, value in seen.items():
         if isinstance(value, ModuleType) or (callable(value) and name in BUILTINS and not _ours(value)):
@@ -285,7 +285,7 @@ def _ours(value: Any) -> bool:
 
 
 def _meaning(name: str, value: Any) -> Any:
-    """What a name of the surrounding program is in the language."""
+    """What a name from the surrounding program is in the language."""
     match value:
         case SourceFunction():
             return value.closure
@@ -309,7 +309,7 @@ def _meaning(name: str, value: Any) -> Any:
             )
         case FunctionType():
             return Foreign("a plain Python function", f"decorate {name} with @adc.function")
-    return Foreign(f"a {type(value).__name__} of the surrounding program", f"make {name} a parameter")
+    return Foreign(f"a {type(value).__name__} from the surrounding program", f"make {name} a parameter")
 
 
 def _is_known(value: Any) -> bool:
@@ -350,15 +350,15 @@ def _made(closure: Closure, static: Sequence[str], chosen: Options) -> SourceFun
 def _names(given: Any) -> tuple[str, ...]:
     """Names from a sequence (of texts or SymPy symbols), or from one text with commas or blanks."""
     if not isinstance(given, str | tuple | list):
-        raise ParseError(f"names of parameters are a {type(given).__name__}", remedy='write args="x, y"')
+        raise ParseError(f"the names of parameters are a {type(given).__name__}", remedy='write args="x, y"')
     listed = given.replace(",", " ").split() if isinstance(given, str) else given
     names: list[str] = [getattr(n, "name", n) for n in listed]
     for name in names:
         if not isinstance(name, str) or not name.isidentifier():
             raise ParseError(
-                f"{name!r} is no name of a parameter",
+                f"{name!r} is not a parameter name",
                 remedy="write letters, digits and _; a def has annotations: def f(x: f64[n]): return ...",
             )
     if len(set(names)) < len(names):
-        raise ParseError("a parameter is named twice", remedy="name each once")
+        raise ParseError("a parameter is given twice", remedy="give each once")
     return tuple(names)

@@ -1,4 +1,4 @@
-"""`custom_vjp`: a function whose derivative is a rule of the user's own."""
+"""`custom_vjp`: a function with a user-defined derivative rule."""
 
 from __future__ import annotations
 
@@ -27,20 +27,19 @@ SAMPLE_LENGTH = 3  # of every axis of a sample
 def custom_vjp(
     rule: Any, *, samples: Sequence[Sequence[Any]] | None = None, check: bool = True
 ) -> Callable[[Any], Function]:
-    """Decorate a function with a derivative of its own: `rule(*args, result, cotangent)`.
+    """Decorate a function with its own derivative rule: `rule(*args, result, cotangent)`.
 
     rule     a def of the language (decorated with `adc.function`, compiled, or a plain Python function):
              from the arguments, the result and its cotangent to the cotangent of each argument, shaped like
-             it; None for one that is no float. It is linear in the cotangent, and an ordinary program:
-             higher derivatives go through it
+             it; None for arguments that are not floats. It must be linear in the cotangent. It is an
+             ordinary program: higher derivatives differentiate it
     samples  tuples of arguments at which the rule is checked; by default one, of the annotated types with
              axes of length 3, between 0.5 and 1.5
-    check    compare the rule with finite differences of the function, and for several cotangents with itself:
-             it is linear in them; False for rules that are meant to
-             differ, as a straight-through estimator's
+    check    compare the rule with finite differences of the function, and test that it is linear in the
+             cotangent; False for rules that are meant to differ, such as a straight-through estimator
 
-    The function returns one float array or scalar. Its tangents (forward mode) come from the rule's
-    transpose. Raises GradientError for a rule that is wrong at a sample, and the errors of the language.
+    The function must return one float array or scalar. Its tangents (forward mode) use the transpose of the
+    rule. Raises GradientError if the rule is wrong at a sample, and the errors of the language.
     """
     body = _source_function(rule, "the rule")
 
@@ -103,7 +102,7 @@ def _check(f: SourceFunction, sample: Sequence[Any], guessed: bool) -> None:
     except GradientError as error:
         raise GradientError(
             f"the rule of {f.__name__} is wrong: {error.cause}",
-            remedy="mend the rule, or pass check=False if it is meant to differ",
+            remedy="correct the rule, or pass check=False if it is meant to differ",
         ) from None
     except Error as error:
         if guessed and not all(p.annotation for p in f.closure.definition.parameters):
@@ -139,7 +138,7 @@ def _check_linear(f: SourceFunction, sample: Sequence[Any]) -> None:
         if not np.all((np.abs(found - expected) <= tolerance * scale) | ~np.isfinite(one)):
             k = int(np.argmax(np.abs(found - expected)))
             raise GradientError(
-                f"it is not linear in the cotangent: for a {what} one it gives {found[k]:.6g}, not "
+                f"it is not linear in the cotangent: for a {what} one it returns {found[k]:.6g}, not "
                 f"{expected[k]:.6g}",
             )
 

@@ -20,11 +20,11 @@ Estimate = tuple[float, float]  # a derivative, and how uncertain it is
 
 
 def slopes(value: Value, point: Sequence[Any], k: int, places: Iterable[Place] | None = None) -> np.ndarray:
-    """The derivative of a scalar with respect to the entries of argument `k` at `places`, all if they are not
-    given, by finite differences; NaN at others.
+    """The derivative of a scalar with respect to the entries of argument `k` at `places` (by default all), by
+    finite differences; NaN at other entries.
 
-    Steps relative to the entry and absolute ones are tried; the estimate is taken that moves least when the
-    step is halved, and whose step is not lost in the rounding of the values.
+    Relative and absolute steps are tried. The result is the estimate that changes least when the step is
+    halved, and whose step is not lost in the rounding of the values.
     """
     start, at = _entries(value, point, k)
     slopes = np.full(start.shape, np.nan)

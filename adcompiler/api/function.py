@@ -1,4 +1,4 @@
-"""`Function`: a program to be called, specialised for the types of each call."""
+"""`Function`: a compiled function, specialised for the types of each call."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ class Function(Displayed):
     """A compiled function: call it with numbers and NumPy arrays, by position or by name.
 
     Python numbers give Python floats. The first call for each combination of dtypes, ranks and
-    axes of length 1 compiles a kernel; another length never does. `_result=buffers` writes the results
-    into arrays, as `into` does. Subclasses say what program a combination of argument types has (`trace`).
+    axes of length 1 compiles a kernel; other lengths do not. `_result=buffers` writes the results into
+    arrays, as `into` does. Subclasses define the program for a combination of argument types (`trace`).
 
-    Raises (at a call): ParseError and the other errors of the language, ShapeError where lengths do
-    not fit, DtypeError for arguments that are no real numbers.
+    Raises at a call: ParseError and the other errors of the language, ShapeError if lengths do not fit,
+    DtypeError for arguments that are not real numbers.
     """
 
     # Python looks `__call__` up in the class and finds a slot, so what stands in the slot is called, with no
@@ -89,7 +89,7 @@ class Function(Displayed):
 
     @property
     def closure(self) -> Closure | None:
-        """The definition in the language, where the function has one."""
+        """The definition in the language, if the function has one."""
         return None
 
     @property
@@ -108,10 +108,10 @@ class Function(Displayed):
         raise NotImplementedError
 
     def first_call(self, types: Types, values: Sequence[Any]) -> None:
-        """What a function learns from its first call with arguments of these types."""
+        """Records the first call with arguments of these types."""
 
     def specialise(self, types: Types, values: Sequence[Any] | None = None) -> Specialisation:
-        """The program for these types, with its kernel; made once, for the first call with `values`."""
+        """The program for these types with its kernel, made once, at the first call with `values`."""
         found = self._specialisations.get(types)
         if found is None:
             if values is not None:
@@ -123,15 +123,15 @@ class Function(Displayed):
         return found
 
     def seen(self, types: Types) -> None:
-        """Remember the types of the last call: `show` shows the program for them, and no door stays open
-        for others."""
+        """Remember the types of the last call, for which `show` shows the program, and close the doors of
+        others."""
         self._last = types
         self.__call__ = self._call
 
     def describe(
         self, args: Sequence[Any], keywords: dict[str, Any], rows: bool = True
     ) -> tuple[Types, list[Any], bool]:
-        """The types of a call, its values, and whether all are numbers; without `rows` item by item."""
+        """The types of a call, its values, and whether all are numbers; without `rows`, item by item."""
         bound = bind(self.__name__, self.parameters, args, keywords)
         types: list[Any] = []
         values: list[Any] = []
@@ -150,7 +150,7 @@ class Function(Displayed):
         return found, values, all(map(is_of_numbers, found))
 
     def with_integer_lists(self, types: Types) -> Types:
-        """The types of arguments where some are lists that the program decides on: see `integer_lists.py`."""
+        """The types of arguments if the program decides those of some lists: see `integer_lists.py`."""
         return with_integer_lists(types, self.trace)
 
     # -- calls ---------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ class Function(Displayed):
         return unflatten(with_rows(found.lowered.structure, types, values), results)
 
     def call_as_is(self, args: Sequence[Any]) -> Any:
-        """A call whose arguments kernels take as they are, in order, whatever library they are of."""
+        """A call whose arguments can be passed to kernels unchanged, in order, whatever their library."""
         types, values, plain = self.describe(args, {})
         found = self.specialise(types, values)
         structure = with_rows(found.lowered.structure, types, values)
@@ -194,9 +194,9 @@ class Function(Displayed):
     def into(self, buffers: Any, *args: Any, **keywords: Any) -> Any:
         """Call, and write the results into `buffers`: an array, or a tuple nested like the result.
 
-        Buffers have the result's shape and dtype (ShapeError, DtypeError otherwise), share no memory with
-        each other and may overlap the arguments. With backend="cuda" they may be a device's, and float16 or
-        bfloat16 where the result is float32. Returns `buffers`.
+        Buffers must have the shape and dtype of the result (ShapeError, DtypeError otherwise) and share no
+        memory with each other; they may overlap the arguments. With backend="cuda" they may be on a device,
+        and float16 or bfloat16 for float32 results. Returns `buffers`.
         """
         wrapper_of(self, args, keywords)  # labels agree
         types, values, plain = self.describe(args, keywords, rows=False)
@@ -207,7 +207,7 @@ class Function(Displayed):
         return buffers
 
     def derived(self, key: Any, make: Callable[[], Function]) -> Function:
-        """A function derived from this one, made once: so that its kernels are."""
+        """A function derived from this one, made once, so that its kernels are reused."""
         if key not in self._derived:
             self._derived.setdefault(key, make())
         return self._derived[key]
@@ -215,25 +215,25 @@ class Function(Displayed):
     # -- what is differentiated ----------------------------------------------------------------
 
     def positions(self, wrt: Any, types: Types) -> tuple[int, ...]:
-        """The parameters that `wrt` names: see `wrt.positions`."""
+        """The positions of the parameters in `wrt`: see `wrt.positions`."""
         return positions(self.__name__, [p.name for p in self.parameters], wrt, types)
 
     def inputs_of(self, positions: Sequence[int], types: Types) -> tuple[int, ...]:
-        """The program's inputs that are differentiated for parameters: each float of a container is one."""
+        """The inputs of the program to differentiate for parameters: one for each float of a container."""
         return inputs_of(positions, types)
 
     def how(self, types: Types) -> str | None:
-        """For a derivative: by which mode it is made, in words."""
+        """For a derivative: a description of its mode."""
         return None
 
     # -- beyond Python calls -------------------------------------------------------------------
 
     @cached_property
     def jitted(self) -> Any:
-        """The function for calls from the user's own `@njit` code: compiled, allocated and returned there.
+        """The function for calls from the user's `@njit` code, which compiles it and allocates its results.
 
         Results are nested tuples as in Python. Arrays may have any lengths that fit, but axes of length 1
-        do not broadcast: numba knows ranks only. Of containers there are tuples and named tuples. Static
+        do not broadcast: numba knows only ranks. Containers may be tuples and named tuples. Static
         parameters are not supported (DtypeError).
         """
         from adcompiler.targets.numba.jitted import jitted
@@ -246,7 +246,7 @@ class Function(Displayed):
     def cfunc(self) -> Any:
         """The function of scalars as a C callback: numba's `CFunc`, with `address`, `ctypes`, `native_name`.
 
-        One result is returned, `double f(double, ...)`; several, as a gradient's, are written in order,
+        One result is returned, `double f(double, ...)`; several, as of a gradient, are written in order,
         `void f(double, ..., double *out)`. Parameters annotated i64, f32 or bool are int64_t, float and
         bool. Raises ShapeError for arrays and Error for static parameters.
         """
@@ -259,7 +259,7 @@ class Function(Displayed):
         """The function of n scalars as a `scipy.LowLevelCallable` for `scipy.integrate`: quad and nquad.
 
         Its signature is `double (int, double *)`: the parameters in order, as `quad(f, a, b, args=...)` and
-        `nquad` give them. Raises as `cfunc` does, and DtypeError for other results than one float.
+        `nquad` pass them. Raises like `cfunc`, and DtypeError for results other than one float.
         """
         from scipy import LowLevelCallable
 
@@ -274,9 +274,9 @@ class Function(Displayed):
 
     @public
     def jax(self) -> Any:
-        """The function of JAX's arrays, under jit, grad, jvp, vmap and hessian, to any order (docs/jax.md).
+        """The function of JAX arrays, under jit, grad, jvp, vmap and hessian, to any order (docs/jax.md).
 
-        Raises Error where JAX is missing.
+        Raises Error if JAX is not installed.
         """
         return self.derived("jax", lambda: interop("jax").JaxFunction(self))
 
@@ -315,7 +315,7 @@ class Function(Displayed):
 
     @cached_property
     def backward(self) -> Backward:
-        """Reverse mode: `backward(*args, dresult)` leaves gradients in DiffPairs, and returns them."""
+        """Reverse mode: `backward(*args, dresult)` stores gradients in DiffPairs, and returns them."""
         from adcompiler.api.pairs.backward import Backward
 
         return Backward(self)
@@ -324,16 +324,16 @@ class Function(Displayed):
 
     @property
     def save(self) -> Save:
-        """What forward saves for propagate, unless `split` is told otherwise."""
+        """What forward saves for propagate, unless `split` specifies otherwise."""
         return PARTIALS
 
     @public
     def split(self, wrt: Any = None, save: str | Sequence[str] | None = None) -> SplitFunction:
         """The explicit programs: forward with its saved temporaries, and propagate for each pattern.
 
-        save  "partials": what the partial derivatives name; "auto": what costs less to save than to compute
-              again, at the lengths of the first call; or names of temporaries, of the source or as shown:
-              propagate computes all others again. None is as the function was compiled
+        save  "partials": values that occur in partial derivatives; "auto": values that cost less to save than
+              to recompute, at the lengths of the first call; or names of temporaries, of the source or as
+              shown: propagate recomputes all others. None: as the function was compiled
         """
         key = tuple(wrt) if isinstance(wrt, list) else wrt
         kept = self.save if save is None else checked_save(save)
@@ -341,19 +341,19 @@ class Function(Displayed):
 
     @public
     def show(self, stage: str = "ir", *args: Any, wrt: Any = None) -> str:
-        """The program at a stage: "source", "ast", "ir", "forward", "propagate", "kernel" (its loops),
-        "loopir" (these after transforms), "llvm" (this machine's code, after LLVM's passes) or "ptx".
+        """The text of a stage: "source", "ast", "ir", "forward", "propagate", "kernel" (its loops),
+        "loopir" (loops after transforms), "llvm" (code for this machine, after LLVM's passes) or "ptx".
 
-        It is shown for arguments like `args`, else as last called, else as annotated, for scalars.
+        It is that for arguments like `args`, else of the last call, else of annotations, else scalars.
         """
         return show(self, stage, self._shown(args), wrt)
 
     @public
     def explain(self, wrt: Any = None, *args: Any, cost: bool = False) -> str:
-        """Which gradients there are, why the others are None, and what forward saves for them.
+        """Report which gradients there are, why others are None, and what forward saves.
 
-        With `cost`, for `args`: what each kernel moves and computes, how long it takes, and how long it would
-        take at the rates of this machine, which are measured once. Error without arguments.
+        With `cost`, for `args`: what each kernel moves and computes, its time, and the time at the peak rates
+        of this machine, which are measured once. Raises Error without arguments.
         """
         if cost:
             from adcompiler.runtime.reports.cost import cost_of

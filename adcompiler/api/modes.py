@@ -30,11 +30,11 @@ from adcompiler.runtime.programs.lengths import nominal
 from adcompiler.runtime.programs.specialise import Specialisation, Types
 from adcompiler.runtime.reports.show import default_types
 
-NOTHING = "nothing: there is nothing to differentiate"
+NOTHING = "nothing to differentiate"
 
 
 class Tangent(Derived):
-    """The tangent, the value before it if wanted; takes the arguments, then a tangent for each in `wrt`."""
+    """The tangent, preceded by the value if wanted; takes the arguments, then a tangent for each in `wrt`."""
 
     def __init__(self, of: Function, wrt: tuple[int, ...], with_value: bool = True) -> None:
         names = [of.parameters[k].name for k in wrt]
@@ -75,8 +75,8 @@ class Jacobian(Derived):
         if not (inputs and func.results):
             return NOTHING
         if forward_is_cheaper(func.results, inputs, nominal(self.lengths.get(types))):
-            return f"forward mode: a direction for each entry of {_entries(func, inputs)}, at once"
-        return f"reverse mode: a cotangent for each entry of {_entries(func, func.results)}, at once"
+            return f"forward mode: one direction per entry of {_entries(func, inputs)}, at once"
+        return f"reverse mode: one cotangent per entry of {_entries(func, func.results)}, at once"
 
     def trace(self, types: Types) -> Lowered:
         lowered = self.of.trace(types)
@@ -97,7 +97,7 @@ class Hessian(Derived):
         inputs = [func.inputs[k] for k in self.of.inputs_of(self.of.positions(self.wrt, types), types)]
         if not inputs:
             return NOTHING
-        return f"forward over reverse mode: a direction for each entry of {_entries(func, inputs)}, at once"
+        return f"forward over reverse mode: one direction per entry of {_entries(func, inputs)}, at once"
 
     def trace(self, types: Types) -> Lowered:
         gradient = Gradient(self.of, self.wrt, "grad")
@@ -131,7 +131,7 @@ def _dense(
 
 
 def given_floats(kind: Any, tangent: Any) -> list[bool]:
-    """For each float of an argument, whether it has a tangent; None stands in the place of one."""
+    """For each float of an argument, whether it has a tangent; None means none."""
     if isinstance(kind, Container) and isinstance(tangent, Container):
         return [
             given for pair in zip(kind.parts, tangent.parts, strict=True) for given in given_floats(*pair)
@@ -152,7 +152,7 @@ def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any,
 
     `tangents` has one entry for each argument, shaped like it; None stands for zero, also inside a
     container. Raises ShapeError for a tangent of another shape or structure, DtypeError for a tangent of an
-    argument that is no float.
+    argument that is not a float.
     """
     value, tangent = _pushed(f, args, tangents, with_value=True)
     return value, tangent
@@ -184,7 +184,7 @@ def _described(f: Function, args: Sequence[Any]) -> tuple[Types, Sequence[Any]]:
 
 
 def as_tuple(what: str, name: str, value: Any) -> tuple[Any, ...]:
-    """Arguments that are always a tuple, also of one."""
+    """Arguments, which must be a tuple, also if there is only one."""
     if not isinstance(value, tuple | list):
         raise ArgumentError(f"{what}: {name} is a {type(value).__name__}", remedy=f"pass a tuple: ({name},)")
     return tuple(value)
@@ -201,7 +201,7 @@ def hvp(f: Function, wrt: Any = None) -> Callable[[Sequence[Any], Any], Any]:
 
 def product(f: Function, wrt: Any = None) -> Tangent:
     """The Hessian of the scalar function `f` times a direction, as a function: it takes the arguments of `f`,
-    then a direction for each in `wrt`. Raises DtypeError where there is nothing to differentiate."""
+    then a direction for each in `wrt`. Raises DtypeError if there is nothing to differentiate."""
     positions = f.positions(wrt, default_types(f))
     if not positions:
         raise DtypeError(f"{f.__name__} has no float parameter", remedy="annotate one f64")
@@ -219,12 +219,12 @@ def _multiplied(gradient: Gradient, args: Sequence[Any], v: Any) -> Any:
 
 
 def directions_of(gradient: Gradient, types: Types, v: Any) -> dict[int, Any]:
-    """What a Hessian is multiplied with, by parameter; it is structured like the gradient."""
+    """The direction for a Hessian product, by parameter; it is structured like the gradient."""
     positions = gradient.of.positions(gradient.wrt, types)
     directions = (v,) if gradient.bare(positions) else as_tuple("hvp", "v", v)
     if len(directions) != len(positions):
         raise ShapeError(
-            f"{len(directions)} directions for {len(positions)} inputs", remedy="shape v like grad"
+            f"{len(directions)} directions for {len(positions)} inputs", remedy="give v the structure of grad"
         )
     return dict(zip(positions, directions, strict=True))
 
@@ -239,9 +239,9 @@ def jacobian(f: Function, wrt: Any = None, sparse: bool = False) -> Jacobian | S
 
     One output: indexed by input as `wrt` says (bare for one); several: [output][input]. A block is
     shaped output.shape + input.shape. If `sparse`, a block is a `scipy.sparse.csr_array` of shape
-    (output.size, input.size) that holds the entries which can be nonzero, whatever the floats are; nothing
-    dense is made, and such a function is not transformed further. Raises LimitError if there is
-    no sparse pattern to speak of.
+    (output.size, input.size) with all entries that can be nonzero for any floats; nothing dense is
+    allocated, and the function cannot be transformed further. Raises LimitError if the derivative is not
+    sparse.
     """
     kind = SparseDerivative if sparse else Jacobian  # anew: the first lengths choose the mode
     return kind(f, wrt, "jacobian")
@@ -256,7 +256,7 @@ def hessian(f: Function, wrt: Any = None, sparse: bool = False) -> Hessian | Spa
     """The Hessian of the scalar function `f`: a function of the same arguments.
 
     Indexed [input][input], bare for a single bare `wrt`. A block is shaped input_i.shape + input_j.shape;
-    if `sparse`, it is a `scipy.sparse.csr_array`, as that of a sparse Jacobian.
+    if `sparse`, it is a `scipy.sparse.csr_array`, as for a sparse Jacobian.
     Raises ShapeError if `f` does not return one scalar.
     """
     kind = SparseHessian if sparse else Hessian

@@ -20,19 +20,19 @@ Nesting = tuple[Any, ...] | None  # how a container nests; None for a leaf
 
 @public
 def ravel(params: Any) -> tuple[np.ndarray, Unravel | UnravelMatrix]:
-    """All floats of a container as one vector, and the function that makes such a container of a vector.
+    """All floats of a container as one vector, and the function that turns a vector into such a container.
 
     params  arrays and numbers, or dicts, lists, tuples, named tuples and dataclasses of them, nested
 
     The vector has the leaves in order, each in C order; it is float32 if all leaves are, else float64, and a
-    copy. unravel(vector) gives each leaf the class, shape and dtype that it had; integers, truth values,
-    texts and None, which have no derivative, are no part of the vector and stay as they were. A Python int
+    copy. unravel(vector) restores the class, shape and dtype of each leaf. Integers, booleans, strings and
+    None, which have no derivative, are not part of the vector and stay unchanged. A Python int
     counts as a float, as in calls of compiled functions.
 
-    What adc.hessian gives for such a container, a container of containers of blocks, is a symmetric matrix,
-    whose rows and columns are in the order of that vector; unravel(matrix) gives blocks again.
+    The result of adc.hessian for such a container, a container of containers of blocks, becomes a symmetric
+    matrix, whose rows and columns are in the order of that vector; unravel(matrix) returns blocks again.
 
-    Raises DtypeError for leaves that are no real numbers, and for Variables.
+    Raises DtypeError for leaves that are not real numbers, and for Variables.
     """
     found = tree(params, "params")
     rows = rows_of(found)
@@ -45,7 +45,7 @@ def ravel(params: Any) -> tuple[np.ndarray, Unravel | UnravelMatrix]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Unravel:
-    """A vector as a container like the one that `ravel` was given; its arrays are copies."""
+    """A vector as a container like the one passed to `ravel`; its arrays are copies."""
 
     structure: Tree
     size: int
@@ -172,7 +172,7 @@ def _sizes(rows: Sequence[Sequence[Leaf]]) -> list[int]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class UnravelMatrix:
-    """A matrix as a Hessian like the one that `ravel` was given; its blocks are copies."""
+    """A matrix as a Hessian like the one passed to `ravel`; its blocks are copies."""
 
     structure: Tree
     starts: tuple[int, ...]
@@ -183,7 +183,7 @@ class UnravelMatrix:
         """Raises ShapeError for another shape."""
         whole, size = np.asarray(matrix), self.starts[-1]
         if whole.shape != (size, size):
-            remedy = f"it takes a matrix of {size} rows and columns"
+            remedy = f"it takes a matrix with {size} rows and columns"
             raise ShapeError(f"unravel is given an array of shape {whole.shape}", remedy=remedy)
         values = []
         for one, (i, j) in zip(leaves(self.structure), self.places, strict=True):

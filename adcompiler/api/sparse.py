@@ -1,4 +1,4 @@
-"""Sparse Jacobians and Hessians: as many directions as colors, all in one batched program."""
+"""Sparse Jacobians and Hessians: one direction per color, all in one batched program."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class SparseDerivative(Derived):
     def trace(self, types: Types) -> Lowered:
         raise Error(
             f"{self.__name__} is sparse: it is computed in several programs",
-            remedy="transform the function itself, or leave sparse=True out",
+            remedy="transform the function itself, or omit sparse=True",
         )
 
     @public
@@ -59,7 +59,7 @@ class SparseDerivative(Derived):
 
     @public
     def colors(self, *args: Any, **keywords: Any) -> int:
-        """How many directions a call with these arguments needs: colors, and rows asked for one by one."""
+        """The number of directions for these arguments: colors, and rows computed one by one."""
         program, values = self._program(args, keywords)
         return program.coloring(values, program.base.sizes(values)).directions
 

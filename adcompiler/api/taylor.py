@@ -63,15 +63,15 @@ class Line(Derived):
 def taylor(f: Function, args: Sequence[Any], direction: Sequence[Any], order: int) -> tuple[Any, ...]:
     """The derivatives of t ↦ f(args + t * direction) at 0: (value, first, second, ..., of `order`).
 
-    They are derivatives, not coefficients of the Taylor series: divide the one of order k by k! for these.
+    They are derivatives, not coefficients of the Taylor series: divide that of order k by k! for these.
     `direction` has one entry for each argument, shaped like it; None stands for zero. Each derivative is
     structured like the result of `f`. Cost grows with the square of the order. Raises ShapeError for a
-    direction of another shape, DtypeError for one of an argument that is no float, Error for an order that
-    is no whole number from 1 to 20.
+    direction of another shape, DtypeError for one of an argument that is not a float, Error for an order
+    that is not an integer from 1 to 20.
     """
     args, direction = as_tuple("taylor", "args", args), as_tuple("taylor", "direction", direction)
     if not isinstance(order, int) or not 1 <= order <= MOST_ORDERS:
-        raise Error(f"taylor of order {order!r}", remedy=f"use a whole number from 1 to {MOST_ORDERS}")
+        raise Error(f"taylor of order {order!r}", remedy=f"use an integer from 1 to {MOST_ORDERS}")
     if len(args) != len(direction):
         raise ShapeError(
             f"{len(args)} arguments but {len(direction)} directions", remedy="None stands for zero"

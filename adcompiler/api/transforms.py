@@ -23,7 +23,7 @@ from adcompiler.runtime.programs.specialise import Types
 
 
 def compiled(what: str, f: Any) -> Function:
-    """A compiled function that `what` is given; DtypeError for anything else."""
+    """A compiled function, the argument of `what`; DtypeError for anything else."""
     if isinstance(f, Function):
         return f
     raise DtypeError(
@@ -33,8 +33,8 @@ def compiled(what: str, f: Any) -> Function:
 
 
 def by(what: str, f: Any, wrt: Any, make: Callable[[Function, Any, str], Function]) -> Any:
-    """A transform of a function by `wrt`, made once: so `adc.grad(f)(x)` in a loop is made in its first
-    iteration only."""
+    """A transform of a function for `wrt`, made once: `adc.grad(f)(x)` in a loop is made only in its first
+    iteration."""
     f = compiled(what, f)
     return f.derived((what, make, repr(wrt)), lambda: make(f, wrt, what))
 
@@ -113,7 +113,7 @@ def grad(f: Function, wrt: Any = None) -> Gradient:
 
     `wrt` is a parameter's name or position (the result is bare), a tuple of them (a tuple), or None
     for every float parameter (bare for one, else a tuple). A gradient has its input's shape and
-    dtype; an input that the result does not depend on has zeros. Raises ShapeError if `f` does not
+    dtype; it is zero for an input that the result does not depend on. Raises ShapeError if `f` does not
     return one scalar.
     """
     found: Gradient = by("grad", f, wrt, Gradient)
@@ -132,7 +132,7 @@ def vjp(f: Function, *args: Any, wrt: Any = None) -> tuple[Any, Callable[[Any], 
     """The value of `f` at `args`, and the pullback of cotangents.
 
     `pullback(cotangent)` takes a cotangent shaped like the result (None for zero) and returns a tuple
-    with the cotangent of each input that `wrt` names, None where it is known to be zero.
+    with the cotangent of each input in `wrt`, None if it is known to be zero.
     """
     split = compiled("vjp", f).split(wrt)
     if (own := getattr(adapter_in(f, args), "pullback_of", None)) is not None:

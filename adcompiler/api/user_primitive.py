@@ -1,4 +1,4 @@
-"""`primitive`: a scalar function of the user's own in the rule table, with the partials that he gives."""
+"""`primitive`: a user-defined scalar function in the rule table, with its partial derivatives."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ def primitive(
     doc: str = "",
     check: bool = True,
 ) -> Function:
-    """A scalar function with partial derivatives of your own: any program knows it by its name from now on.
+    """Define a scalar function with its partial derivatives. From now on any program can use it by name.
 
-    name      a new name, or one that an earlier call of `primitive` gave
-    params    the names of its parameters: a sequence, or one text "x y"
-    partials  for each parameter the partial derivative: an expression in the language, of the parameters
-              and of the result `r`; it is differentiated again for higher orders, and must be right as well
-              at edges, where the derivative of `expand` is not
+    name      a new name, or one defined by an earlier call of `primitive`
+    params    the names of its parameters: a sequence, or one string "x y"
+    partials  for each parameter the partial derivative: an expression in the language, in the parameters
+              and the result `r`. Higher orders differentiate it. It must be right at edges too, where the
+              derivative of `expand` may not be
     expand    the value: an expression of the parameters, from which kernels are made
-    numpy     what the NumPy backend computes instead of `expand`: a function of arrays
+    numpy     a function of arrays that the NumPy backend uses instead of `expand`
     domain    for each parameter an interval to sample in; by default (-2, 2) without 0
     check     compare the partials with finite differences of the value, and `numpy` with `expand`
 
-    Returns it as a function, elementwise. Raises GradientError for a partial that is wrong at a sample,
-    ParseError for a text that is, Error for a name that is taken.
+    Returns it as an elementwise function. Raises GradientError for a partial that is wrong at a sample,
+    ParseError for invalid text, Error for a name that is taken.
     """
     names = tuple(params.replace(",", " ").split() if isinstance(params, str) else params)
     texts = (partials,) if isinstance(partials, str) else tuple(partials)
@@ -102,20 +102,20 @@ def _free(name: str) -> str:
 def _check_names(name: str, names: Sequence[str], texts: Sequence[str], expand: str) -> None:
     """Raise for names that are taken or unknown, and for texts that do not parse."""
     if not name.isidentifier() or name in CONSTANTS or (name in BUILTINS and name not in _mine):
-        raise Error(f"{name!r} is taken, or no name", remedy="choose another name for the primitive")
+        raise Error(f"{name!r} is taken or is not a name", remedy="choose another name for the primitive")
     if not names or len(set(names)) < len(names) or "r" in names or not all(map(str.isidentifier, names)):
-        raise Error(f"the parameters of {name} are {', '.join(names)}", remedy="name each once, and none r")
+        raise Error(f"the parameters of {name} are {', '.join(names)}", remedy="use each once, and not r")
     if len(texts) != len(names):
         raise Error(
             f"{name} has {len(names)} parameters and {len(texts)} partials",
-            remedy="give one for each, in order",
+            remedy="pass one for each, in order",
         )
     for text, known in ((expand, set(names)), *((t, {*names, "r"}) for t in texts)):
         unknown = sorted(names_in(text) - known)
         if unknown:
-            raise Error(f"{name}: {text!r} names {unknown[0]}", remedy=f"it knows {', '.join(sorted(known))}")
+            raise Error(f"{name}: {text!r} uses {unknown[0]}", remedy=f"it can be {', '.join(sorted(known))}")
         if name in _called(text):
-            raise Error(f"{name}: {text!r} calls {name} itself", remedy="in a partial, r is its value")
+            raise Error(f"{name}: {text!r} calls {name} itself", remedy="in a partial, r is the result")
 
 
 def _called(text: str) -> set[str]:
@@ -135,7 +135,7 @@ def _check(name: str, entry: Primitive) -> None:
         if not _close(given, r):
             raise GradientError(
                 f"{name}: numpy gives {given!r} at {_at(entry, point)}, expand {r!r}",
-                remedy="let both compute the same",
+                remedy="make both compute the same",
             )
         for k, partial in enumerate(found):
             slope = float(partial(*point, r))
@@ -144,7 +144,7 @@ def _check(name: str, entry: Primitive) -> None:
                 raise GradientError(
                     f"{name}: the partial by {entry.params[k]} is {slope:.6g} at {_at(entry, point)}, "
                     f"finite differences give {expected:.6g}",
-                    remedy="mend the partial, or give a domain in which the value is smooth",
+                    remedy="correct the partial, or give a domain where the function is smooth",
                 )
 
 

@@ -1,4 +1,4 @@
-"""`vmap`: a function of single cases as a function of many, in one program."""
+"""`vmap`: a function of one case becomes a function of many, in one program."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from adcompiler.runtime.arguments.signature import REQUIRED, ArgumentError, Para
 from adcompiler.runtime.programs.integer_lists import with_integer_lists
 from adcompiler.runtime.programs.specialise import Types
 
-SAME = "mapped axes are equally long"
+SAME = "mapped axes must have equal lengths"
 
 
 class Mapped(Derived):
@@ -139,7 +139,7 @@ def _of_items(name: str, axis: Any) -> Any:
         return axis
     if not axis or any(a != axis[0] for a in axis):
         raise ShapeError(
-            f"vmap: in_axes of {name} differ from item to item", remedy="give all items the same"
+            f"vmap: in_axes of {name} differ from item to item", remedy="use the same for all items"
         )
     return axis[0]
 
@@ -147,7 +147,7 @@ def _of_items(name: str, axis: Any) -> Any:
 def _counted(name: str, rank: int, axis: Any) -> int:
     """A mapped axis, counted from 0."""
     if not isinstance(axis, int) or not -rank <= axis < rank:
-        raise ShapeError(f"vmap: {name} has rank {rank}, no axis {axis}", remedy="use None not to map it")
+        raise ShapeError(f"vmap: {name} has rank {rank}, so no axis {axis}", remedy="use None not to map it")
     return axis % rank
 
 
@@ -156,7 +156,7 @@ def _count(func: Func, kinds: Sequence[ArgType], axes: Sequence[int | None]) -> 
     ones = {k.ones[a] for k, a in zip(kinds, axes, strict=True) if a is not None}
     if len(ones) != 1:
         raise ShapeError(
-            "vmap: the mapped axes differ in length" if ones else "vmap maps no axis", remedy=SAME
+            "vmap: the mapped axes differ in length" if ones else "vmap does not map any axis", remedy=SAME
         )
     return const(1, "i64") if ones.pop() else Size(len(func.size_names))
 
@@ -170,10 +170,10 @@ def _input(single: Input, axis: int | None, count: Element) -> Input:
 def _refuse_count(name: str) -> None:
     """Refuse an integer, one for each case, that is a number of iterations or a length."""
     raise ShapeError(
-        f"vmap: {name} is a number of iterations or a length, which differs from case to case",
-        remedy=f"count iterations by `while`: `i = 0`, `while i < {name}:` and `i += 1` in it, so that each "
-        f"case ends for itself, or write a condition, `for i in range(n) if i < {name}`; lengths are those "
-        f"of all cases: None in in_axes for {name}",
+        f"vmap: {name} is a number of iterations or a length, which would differ from case to case",
+        remedy=f"count iterations with `while`: `i = 0`, `while i < {name}:` and `i += 1`, so that each case "
+        f"ends on its own, or write a condition, `for i in range(n) if i < {name}`; lengths are equal "
+        f"for all cases: use None in in_axes for {name}",
     )
 
 

@@ -1,4 +1,4 @@
-"""The command line, `adc`: one verb a file. It needs Typer and Rich: `adcompiler[cli]`."""
+"""The command line, `adc`: one file per command. It needs Typer and Rich: `adcompiler[cli]`."""
 
 from __future__ import annotations
 

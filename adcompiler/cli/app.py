@@ -1,4 +1,4 @@
-"""The application: its verbs, and how each of them ends."""
+"""The application: its commands, and how each of them ends."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def _check_stdin(f: Function, text: str) -> None:
     """Standard input holds the program or data, not both."""
     if f.closure is not None and f.closure.source.name == PIPED and re.match(r"(\w+\s*=\s*)?@-(:|$)", text):
         cause = f"--arg {text}: the program was read from standard input"
-        raise UsageError(cause, remedy="put one of the two into a file")
+        raise UsageError(cause, remedy="put one of them in a file")
 
 
 def _call(f: Function) -> str:
@@ -91,11 +91,11 @@ def _split(f: Function, text: str, named: dict[str, Any]) -> tuple[str, str]:
     """`name=value` for a parameter that has no value yet."""
     name, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not value:
-        raise UsageError(f"--arg {text} gives no value", remedy=_how(name or "x"))
+        raise UsageError(f"--arg {text} has no value", remedy=_how(name or "x"))
     if names_of(f, name, f"--arg {text}") != (name,):
-        raise UsageError(f"--arg {text} names no parameter", remedy=_how("x"))
+        raise UsageError(f"--arg {text} has no parameter name", remedy=_how("x"))
     if name in named:
-        raise UsageError(f"--arg {text}: {name} is given twice", remedy="give it once")
+        raise UsageError(f"--arg {text}: {name} is given twice", remedy="pass it once")
     return name, value
 
 
@@ -114,7 +114,7 @@ def _list(text: str, whole: bool) -> np.ndarray:
     try:
         rows = json.loads(re.sub(r"[^\s,\[\]]+", lambda word: json.dumps(word[0]), text))
     except json.JSONDecodeError:
-        raise ValueError("the brackets and commas are no list") from None
+        raise ValueError("the brackets and commas do not form a list") from None
     values = _numbers(rows, whole)
     try:
         return np.array(values) if values else np.empty(0)
@@ -151,8 +151,8 @@ def all_columns(place: str, whole: Mapping[str, bool]) -> dict[str, np.ndarray]:
     if _is_archive(given):
         return _archive(given, lambda names: _common(given, names, whole))
     if given.suffix in ARRAYS:
-        remedy = f"name its parameter: --arg x=@{given.written}"
-        raise Error(f"{given} holds one array, without a name", remedy=remedy)
+        remedy = f"give its parameter: --arg x=@{given.written}"
+        raise Error(f"{given} contains one array without a name", remedy=remedy)
     table = Table.read(given)
     return {name: table.column(table.find(name), whole[name]) for name in _common(given, table.names, whole)}
 
@@ -177,8 +177,8 @@ def _common(given: Input, names: Sequence[str], whole: Mapping[str, bool]) -> li
     """The columns that are parameters: one at least."""
     found = [name for name in dict.fromkeys(names) if name in whole]
     if not found:
-        has = f"it has {', '.join(names)}" if names else "its first line names none"
-        cause = f"no column of {given} is named like a parameter: {has}"
+        has = f"it has {', '.join(names)}" if names else "its first line has no names"
+        cause = f"no column of {given} has the name of a parameter: {has}"
         raise Error(cause, remedy=f"the parameters are {', '.join(whole)}")
     return found
 
@@ -203,5 +203,5 @@ def _no_pickles(given: Input) -> Iterator[None]:
     try:
         yield
     except (ValueError, EOFError, BadZipFile, OSError) as error:
-        cause = f"{given} holds no array of numbers: {error}"
+        cause = f"{given} contains no array of numbers: {error}"
         raise Error(cause, remedy="write it with numpy.save or numpy.savez") from error

@@ -37,7 +37,7 @@ def bench_source(
     types: Types = None,
     backend: Backends = None,
     seconds: Annotated[
-        float, typer.Option(min=0.0, help="How long to repeat each program; at least five times.")
+        float, typer.Option(min=0.0, help="How long to repeat each program (at least five times).")
     ] = 0.3,
     as_json: AsJson = False,
 ) -> Timings:  # fmt: skip

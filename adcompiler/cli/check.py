@@ -30,7 +30,7 @@ def check_source(
         ),
     ] = None,
     order: Annotated[
-        int, typer.Option(min=1, max=2, help="Check first derivatives (1), or second ones too (2).")
+        int, typer.Option(min=1, max=2, help="Check first derivatives (1), or second ones as well (2).")
     ] = 2,
     as_json: AsJson = False,
 ) -> Text:  # fmt: skip

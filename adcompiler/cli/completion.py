@@ -1,7 +1,6 @@
-"""Completion in the shell of what Typer cannot know: the definitions of a file, after `model.adc:`, and the
-parameters of SOURCE.
+"""Shell completion beyond Typer's: definitions in a file, after `model.adc:`, and parameters of SOURCE.
 
-Programs are not compiled, and Python files not run, while somebody types.
+While the user types, programs are not compiled and Python files are not run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the command line reports what went wrong, and the exit code it leaves."""
+"""How the command line reports errors, and its exit codes."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _message(error: Exception) -> str:
         return f"adc: {error.filename}: {error.strerror}" if error.filename else f"adc: {error}"
     return (
         f"adc: internal error: {type(error).__name__}: {error}"
-        f"{HELP}this is a fault of adcompiler; with ADC_TRACEBACK=full in the environment adc shows where"
+        f"{HELP}this is a bug in adcompiler; ADC_TRACEBACK=full in the environment shows its traceback"
     )
 
 
@@ -106,15 +106,15 @@ def _extra(given: str, words: Sequence[str]) -> str:
     if re.match(r"\w+=", given):
         return f"write {' '.join(f'--arg {word}' for word in given.split())}"
     if "--grad" in words or "--wrt" in words:
-        return "names stand together: --grad a,b"
-    return "SOURCE is one word: put an expression in quotes"
+        return "write names together: --grad a,b"
+    return "SOURCE must be one word: put an expression in quotes"
 
 
 def _command(given: str, words: Sequence[str]) -> str:
     """A SOURCE without a verb."""
     if given == "help" or given.isidentifier():
-        return "adc --help lists the verbs"
-    return f"say what to do with it: adc run {shlex.quote(given)}"
+        return "adc --help lists the commands"
+    return f"add a command: adc run {shlex.quote(given)}"
 
 
 def _option(given: str, words: Sequence[str]) -> str:
@@ -124,10 +124,10 @@ def _option(given: str, words: Sequence[str]) -> str:
     value = words[k].partition("=")[2] or words[k + 1 : k + 2] if k is not None else ""
     text = value if isinstance(value, str) else "".join(value)
     if given.startswith("--") and name.isidentifier() and NUMBER.match(text):
-        return f"an argument is written --arg {name}={text}"
+        return f"write an argument as --arg {name}={text}"
     if not given.startswith("--"):
         source = next((word for word in words if word.startswith(given)), given)
-        return f"an expression that starts with a minus stands last, behind --: -- {shlex.quote(source)}"
+        return f"put an expression that starts with a minus last, after --: -- {shlex.quote(source)}"
     return f"adc {words[0]} --help lists the options"
 
 

@@ -1,4 +1,4 @@
-"""`adc explain`: why gradients are what they are, and what they cost."""
+"""`adc explain`: gradients, saved values and costs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def explain_source(
         str | None,
         typer.Option(
             metavar="NAMES", show_default=False, autocompletion=parameters_in,
-            help="Differentiate with respect to these parameters, as in b1,b2; otherwise to every float one.",
+            help="Differentiate with respect to these parameters, as in b1,b2; by default every float one.",
         ),
     ] = None,
     cost: Annotated[

@@ -1,4 +1,4 @@
-"""What a command reads: a file that is there, or standard input, written `-`."""
+"""Inputs of a command: an existing file, or standard input, written `-`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def existing(name: str) -> Input:
         return Input("<stdin>", STDIN, suffix, lambda: BytesIO(data))
     path = Path(name).expanduser()
     if path.is_dir():
-        raise Error(f"{name} is a folder", remedy="name a file")
+        raise Error(f"{name} is a folder", remedy="give a file")
     if not path.exists():  # a pipe does: @/dev/stdin
         raise Error(f"there is no file {name}", remedy=_like(path))
     return Input(str(path), str(path), path.suffix, lambda: open(path, "rb"))

@@ -1,4 +1,4 @@
-"""What a verb answers: a text, or with `--json` one object, whose fields docs/cli.md lists."""
+"""Output of a command: text, or with `--json` one object, whose fields docs/cli.md lists."""
 
 from __future__ import annotations
 

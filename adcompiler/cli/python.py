@@ -29,8 +29,8 @@ def _on(f: Function, backend: str) -> Function:
     if f.backend == backend:
         return f
     if not isinstance(f, SourceFunction):
-        cause = f"{f.__name__} is made for {f.backend}, by another function"
-        raise UsageError(cause, remedy="leave --backend out, or name that function")
+        cause = f"{f.__name__} is compiled for {f.backend}, as a derivative of another function"
+        raise UsageError(cause, remedy="omit --backend, or use that function")
     static = [p.name for p in f.parameters if p.static]
     return SourceFunction(f.closure, static, replace(f.options, backend=backend))
 
@@ -65,7 +65,7 @@ def _failed(given: Input, path: Path, error: BaseException) -> Error:
     start = len(text) - len(text.lstrip()) + 1
     return Error(
         f"{type(error).__name__}: {error}",
-        remedy=f"see that python {given.written} runs",
+        remedy=f"make sure that python {given.written} runs",
         source=source,
         span=Span(line, start, line, len(text) + 1) if line else None,
     )

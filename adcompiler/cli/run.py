@@ -85,7 +85,7 @@ def _results(f: Function, args: dict[str, Any], wrt: tuple[str, ...] | None) -> 
     types, _, _ = f.describe((), args)
     names = tuple(f.parameters[k].name for k in f.positions(wrt or None, types))
     if not names:
-        raise DtypeError(f"{f.__name__} has no float argument to differentiate", remedy="leave --grad out")
+        raise DtypeError(f"{f.__name__} has no float argument to differentiate", remedy="omit --grad")
     value, grads = value_and_grad(f, names)(**args)
     return Results(value, dict(zip(names, grads, strict=True)))
 
@@ -137,7 +137,7 @@ class Results:
                 np.savez(file, **self.named())  # type: ignore[arg-type]
             os.replace(part, path)
         except OSError as error:
-            remedy = "name a file in a folder that exists and can be written"
+            remedy = "choose a file in a folder that exists and can be written"
             raise Error(f"cannot write {path}: {error.strerror}", remedy=remedy) from error
         finally:
             part.unlink(missing_ok=True)

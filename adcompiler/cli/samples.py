@@ -1,4 +1,4 @@
-"""`--size`: lengths, for parameters that are given no argument and so are random."""
+"""`--size`: lengths of random arguments for parameters without an argument."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def lengths(given: Sequence[str] | None) -> dict[str, int]:
         parts = re.fullmatch(r"\s*(?:(\w+)\s*=)?\s*(\d[\d_]*(?:\.\d*)?(?:[eE]\+?\d{1,2})?)\s*", text)
         length = Decimal(parts[2]) if parts is not None else Decimal(0)
         if parts is None or not 1 <= length < 2**63 or length % 1:
-            raise UsageError(f"--size {text} is no length", remedy="--size 1000, or --size n=1e6")
+            raise UsageError(f"--size {text} is not a length", remedy="--size 1000, or --size n=1e6")
         found[parts[1] or ""] = int(length)
     return found
 
@@ -65,7 +65,7 @@ def _length(f: Function, k: int, axis: tree.Expression, sizes: Mapping[str, int]
     if found is None:
         parameter = f.parameters[k].name
         remedy = f"--size {name}=100000, or --arg {parameter}=@data.npz:{parameter}"
-        raise UsageError(f"the length {name} of {parameter} is not given", remedy=remedy)
+        raise UsageError(f"the length {name} of {parameter} is missing", remedy=remedy)
     return found
 
 

@@ -49,7 +49,7 @@ def show_source(
         str | None,
         typer.Option(
             metavar="NAMES", show_default=False, autocompletion=parameters_in,
-            help="Differentiate with respect to these parameters, as in b1,b2; otherwise to every float one.",
+            help="Differentiate with respect to these parameters, as in b1,b2; by default every float one.",
         ),
     ] = None,
     types: Types = None,

@@ -91,7 +91,7 @@ def _definitions(given: Input, backend: str | None) -> dict[str, Function]:
 
 
 def _main(given: Input, functions: Mapping[str, Function]) -> str:
-    """The last of some functions that no other one calls, but for derivatives; the last one if some are no
+    """The last of some functions that no other one calls, except for derivatives; the last one if some are no
     definitions."""
     own = {name: f.closure for name, f in functions.items() if isinstance(f, SourceFunction)}
     main = list(own or functions)[-1]
@@ -101,7 +101,7 @@ def _main(given: Input, functions: Mapping[str, Function]) -> str:
     others = [name for name in functions if name != main]
     if others:
         print(
-            f"note: {given.written}:{main}, no other one calls it; others: {', '.join(others)}",
+            f"note: using {given.written}:{main}, which no other one calls; others: {', '.join(others)}",
             file=sys.stderr,
         )
     return main

@@ -23,7 +23,7 @@ def number(text: str, whole: bool) -> bool | int | float:
         if whole:
             return number(text, False)
         raise ValueError(
-            f"{text.strip()!r} is no number" if text.strip() else "a number is missing"
+            f"{text.strip()!r} is not a number" if text.strip() else "a number is missing"
         ) from None
 
 
@@ -44,7 +44,7 @@ class Table:
             source = Source(given.text(), given.name)
         except UnicodeDecodeError as error:
             remedy = "save it as UTF-8; files of arrays end in .npy or .npz"
-            raise Error(f"{given} is no text in UTF-8", remedy=remedy) from error
+            raise Error(f"{given} is not UTF-8 text", remedy=remedy) from error
         rows = _rows(source)
         if not rows:
             raise Error(f"{given} is empty", remedy="write a line of names and rows of numbers")
@@ -58,17 +58,17 @@ class Table:
         """Raise an error at the first row that is longer or shorter than the first."""
         for line, row in self.rows:
             if len(row) != width:
-                cause = f"{width} columns are in the first row, {len(row)} in this one"
-                self.fail(cause, line, "make all rows equally long")
+                cause = f"the first row has {width} columns, this one {len(row)}"
+                self.fail(cause, line, "give all rows the same length")
 
     def find(self, name: str) -> int:
         """Where the column `name` stands."""
         if not self.names:
             self.fail(
-                f"there is no column {name}: the first line names none", self.first, "put the names there"
+                f"there is no column {name}: the first line has no names", self.first, "put the names there"
             )
         if self.names.count(name) != 1:
-            what = "two columns are named" if name in self.names else "no column is named"
+            what = "two columns have the name" if name in self.names else "no column has the name"
             self.fail(f"{what} {name}", self.first, f"they are {', '.join(self.names)}")
         return self.names.index(name)
 
@@ -76,7 +76,7 @@ class Table:
         """The one column there is; several without names are a matrix."""
         if len(self.names) > 1:
             cause = f"{name} could be any of {len(self.names)} columns"
-            self.fail(cause, self.first, f"name one: --arg {name}=@{self.written}:{self.names[0]}")
+            self.fail(cause, self.first, f"choose one: --arg {name}=@{self.written}:{self.names[0]}")
         columns = [self.column(k, whole) for k in range(1 if self.names else len(self.rows[0][1]))]
         return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
 
@@ -93,7 +93,7 @@ class Table:
             return number(row[k], whole)
         except ValueError as error:
             start, end = _extent(self.source.text.splitlines()[line - 1], row, k)
-            self.fail(str(error), line, "write nan where there is no value", Span(line, start, line, end))
+            self.fail(str(error), line, "write nan for missing values", Span(line, start, line, end))
 
     def fail(self, cause: str, line: int, remedy: str, span: Span | None = None) -> NoReturn:
         """Raise an error at a line, or at a span of it."""

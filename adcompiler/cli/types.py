@@ -1,4 +1,4 @@
-"""`--types`: the types of parameters, and a note on those that have none."""
+"""`--types`: types of parameters, and a note about those without."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def typed(f: Function, types: str | None) -> Function:
     texts = _split(types)
     names = [p.name for p in f.parameters]
     if not isinstance(f, SourceFunction):
-        cause = f"--types are those of a definition, and {f.__name__} is made of another function"
-        raise UsageError(cause, remedy="name that function, or give arguments: --arg x=[1,2,3]")
+        cause = f"--types apply to a definition, but {f.__name__} comes from another function"
+        raise UsageError(cause, remedy="use that function, or pass arguments: --arg x=[1,2,3]")
     if len(texts) != len(names):
-        cause = f"--types names {len(texts)} types for the parameters {', '.join(names)}"
-        raise UsageError(cause, remedy='one for each, as in "f64[n], f64"')
+        cause = f"--types has {len(texts)} types for the parameters {', '.join(names)}"
+        raise UsageError(cause, remedy='write one for each, as in "f64[n], f64"')
     params = ", ".join(f"{n}: {t}" for n, t in zip(names, texts, strict=True))
     stub = compile(f"def {f.__name__}({params}):\n    return {f.__name__}({', '.join(names)})").closure
     assert stub is not None
@@ -42,7 +42,7 @@ def typed(f: Function, types: str | None) -> Function:
 
 
 def untyped(f: Function, given: frozenset[str] = frozenset()) -> list[str]:
-    """The parameters without a type, but for those `given`."""
+    """The parameters without a type, except for those `given`."""
     if f.closure is None:
         return []
     definition = f.closure.definition

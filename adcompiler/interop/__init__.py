@@ -1,1 +1,1 @@
-"""Arrays and compilers of other libraries, a module or folder for each library."""
+"""Arrays and compilers of other libraries, one module or folder per library."""

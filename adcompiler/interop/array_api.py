@@ -62,7 +62,7 @@ def _namespace(function: Any, bound: Sequence[Any]) -> Any:
     namespaces = {xp.__name__: xp for xp in _namespaces(bound)}
     if len(namespaces) > 1:
         raise DtypeError(
-            f"{function.__name__} is given arrays of {' and '.join(namespaces)}",
+            f"{function.__name__} got arrays of {' and '.join(namespaces)}",
             remedy="convert them to one library: its from_dlpack(x)",
         )
     return namespaces.popitem()[1]

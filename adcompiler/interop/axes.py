@@ -1,8 +1,8 @@
 """Label propagation: which axes of arguments are paired, and which of them each axis of a result runs along.
 
-A union-find over the axes of a program's arrays. Two axes are of one class if some element reads both at the
-same index, which is where rows are combined; an axis of a result is of the class of those that are read at
-its own position. Derivatives have the axes of what they belong to, and pair those that their function pairs.
+A union-find over the axes of a program's arrays. Two axes are in one class if some element reads both at the
+same index. An axis of a result is in the class of the axes read at its own position. Derivatives have the
+axes of their argument or result, and pair the axes that their function pairs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Columns of polars and pyarrow as arguments: numbers without labels, of one axis, or of two for tables.
 
-Values that are missing in them are no NaN, so they are refused, which a conversion would not do.
+Missing values in them are not NaN; they are refused, because a conversion would hide them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from adcompiler.runtime.arguments.adapters import adapter_of, each_leaf, refuse_
 
 
 def call(function: Any, bound: Sequence[Any]) -> Any:
-    """A call on the numbers; results are NumPy's arrays."""
+    """A call on the numbers; results are NumPy arrays."""
     named = zip(function.parameters, bound, strict=True)
     return function(*(a if p.static else each_leaf(_numbers, p.name, a) for p, a in named))
 
@@ -38,9 +38,7 @@ def plain(name: str, value: Any) -> np.ndarray:
         return _of_column(name, value)
     found = [_of_column(f"column {c!r} of {name}", column) for c, column in _columns(value)]
     if len({a.dtype.kind == "b" for a in found}) > 1:
-        raise DtypeError(
-            f"{name} has columns of truth values beside numbers", remedy="convert them to floats"
-        )
+        raise DtypeError(f"{name} has both boolean and numeric columns", remedy="convert them to floats")
     return np.stack(found, axis=1) if found else np.empty((len(value), 0))
 
 
@@ -55,13 +53,13 @@ def _of_column(name: str, column: Any) -> np.ndarray:
     count = column.null_count
     if count() if callable(count) else count:
         raise DtypeError(
-            f"{name} has missing values (null), and programs know of none",
-            remedy="fill or drop it, x.fill_null(0.0), and pass x.is_null() as an array of its own",
+            f"{name} has missing values (null), which are not supported",
+            remedy="fill or drop it, x.fill_null(0.0), and pass x.is_null() as another array",
         )
     array = np.asarray(column)
     if array.dtype.kind not in "biufc":
         kind = getattr(column, "dtype", None) or getattr(column, "type", array.dtype)
         raise DtypeError(
-            f"{name} is of type {kind}, which is no number", remedy="leave it out, or convert it to floats"
+            f"{name} has type {kind}, which is not a number", remedy="omit it, or convert it to floats"
         )
     return array

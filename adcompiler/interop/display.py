@@ -1,4 +1,4 @@
-"""What a notebook shows of a function: its signature and source, and in LaTeX its value and its gradient."""
+"""The display of a function in a notebook: signature, source, and value and gradient in LaTeX."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def _written(f: Any, types: Types, longest: int) -> tuple[Func, list[Written]]:
     count = length(func)
     if longest < count < inf:
         raise LimitError(
-            f"written out, {f.__name__} has {count:.0f} operations, {longest} at most",
+            f"written out, {f.__name__} has {count:.0f} operations; the limit is {longest}",
             remedy='show("ir") has each operation once',
         )
     return func, to_indexed(func)

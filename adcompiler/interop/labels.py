@@ -1,7 +1,7 @@
-"""Calls with labelled arrays, as of pandas and xarray: labels agree where axes meet, and results have them.
+"""Calls with labelled arrays (pandas, xarray): labels of paired axes must agree, and results have labels.
 
-What a library has to say is in a module of its own (`pandas.py`, `xarray.py`); an array's labels without its
-numbers are a `Coordinates`.
+Each library has its own module (`pandas.py`, `xarray.py`). The labels of an array without its numbers are a
+`Coordinates`.
 """
 
 from __future__ import annotations
@@ -197,8 +197,8 @@ def _compare(library: Library, name: str, labels: Sequence[Any], others: Sequenc
     """Raise ShapeError where labels are not those that they have to be; None where there are none."""
     for axis, (label, other) in enumerate(zip(labels, others, strict=True)):
         if other is not None and (words := library.differ(other, label)) is not None:
-            cause = f"axis {axis} of {name} is labelled otherwise than what it belongs to: {words}"
-            raise ShapeError(cause, remedy="order it alike, or pass its numbers")
+            cause = f"axis {axis} of {name} has other labels than its argument or result: {words}"
+            raise ShapeError(cause, remedy="order it in the same way, or pass its values")
 
 
 def _plain(library: Library, function: Any, bound: Sequence[Any]) -> list[Any]:

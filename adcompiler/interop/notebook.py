@@ -21,15 +21,15 @@ class AdcMagics(Magics):  # type: ignore[misc]
     """The magics of IPython."""
 
     @magic_arguments()
-    @argument("name", nargs="?", help="what an expression is called, or which definition is shown")
-    @argument("--static", default="", help='parameters known while compiling: "steps,n"')
+    @argument("name", nargs="?", help="the name of an expression, or the definition to show")
+    @argument("--static", default="", help='parameters known at compile time: "steps,n"')
     @argument("--broadcasting", default="numpy", help="numpy or strict")
     @argument("--backend", default="cpu", help="cpu, numba, cuda or numpy")
-    @argument("--memory", default=None, help='for the stacks of a loop: "64MB"')
+    @argument("--memory", default=None, help='memory for saved values of loops: "64MB"')
     @argument("--save", default="partials", help='"partials", "auto" or names: "t,u"')
-    @argument("--threads", default=None, type=int, help="among how many loops share their work")
-    @argument("--precise", action="store_true", help="smaller errors of mathematical functions")
-    @argument("--unchecked", action="store_true", help="do not look for indices out of range")
+    @argument("--threads", default=None, type=int, help="number of threads that share loops")
+    @argument("--precise", action="store_true", help="more accurate mathematical functions")
+    @argument("--unchecked", action="store_true", help="do not check indices")
     @line_cell_magic
     def adc(self, line: str, cell: str | None = None) -> Function | None:
         """Compile a cell: each `def` in it becomes a compiled function of that name, an expression one of the

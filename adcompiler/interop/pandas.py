@@ -15,7 +15,7 @@ from adcompiler.interop import labels
 from adcompiler.interop.labels import Along, Coordinates
 
 NAMES = "index", "columns"
-FILL = "fill or drop what is missing, x.fillna(0.0), and pass which they are as an array of its own"
+FILL = "fill or drop missing values, x.fillna(0.0), and pass their mask as another array"
 
 
 def plain(name: str, value: Any) -> np.ndarray:
@@ -29,7 +29,7 @@ def plain(name: str, value: Any) -> np.ndarray:
             return np.asarray(value.to_numpy())
         kinds = {_numeric(f"column {c!r} of {name}", column) for c, column in value.items()}
         if len({k.kind == "b" for k in kinds}) > 1:
-            raise DtypeError(f"{name} has columns of truth values beside numbers", remedy="x.astype(float)")
+            raise DtypeError(f"{name} has both boolean and numeric columns", remedy="x.astype(float)")
         return np.asarray(value.to_numpy(dtype=np.result_type(*kinds) if kinds else float))
     return np.asarray(value.to_numpy(dtype=_numeric(name, value)))
 
@@ -41,9 +41,9 @@ def _numeric(name: str, column: Any) -> np.dtype[Any]:
     if isinstance(dtype, pd.SparseDtype):
         raise DtypeError(f"{name} is sparse", remedy="x.sparse.to_dense()")
     if kind is None or kind.kind not in "biufc":
-        raise DtypeError(f"{name} is of dtype {dtype}, which is no number", remedy=_convert(dtype))
+        raise DtypeError(f"{name} has dtype {dtype}, which is not a number", remedy=_convert(dtype))
     if kind is not dtype and column.isna().any():
-        raise DtypeError(f"{name} has missing values (NA), and programs know of none", remedy=FILL)
+        raise DtypeError(f"{name} has missing values (NA), which are not supported", remedy=FILL)
     return np.dtype(kind)
 
 
@@ -51,7 +51,7 @@ def _convert(dtype: Any) -> str:
     if dtype.kind in "mM":
         return f'pass numbers: {"t" if dtype.kind == "m" else "(t - t.iloc[0])"} / pd.Timedelta("1s")'
     convert = "x.cat.codes" if isinstance(dtype, pd.CategoricalDtype) else "x.astype(float)"
-    return f'leave it out: x.select_dtypes("number"), or convert it: {convert}'
+    return f'omit it: x.select_dtypes("number"), or convert it: {convert}'
 
 
 def coordinates(value: Any) -> Coordinates | None:
@@ -75,7 +75,7 @@ def differ(one: Any, other: Any) -> str | None:
     if len(one) != len(other):
         n = min(len(one), len(other))
         if n == 1:
-            return f"one has the label {(one if len(one) == 1 else other)[0]!r} alone, which is not broadcast"
+            return f"one has the label {(one if len(one) == 1 else other)[0]!r} only: no broadcasting"
         return differ(one[:n], other[:n])
     lacking = [*one.difference(other, sort=False)[:1], *other.difference(one, sort=False)[:1]]
     return f"their labels differ: one has {lacking[0]!r}" if lacking else "their labels are in another order"
@@ -85,7 +85,7 @@ def remedy(first: str, axis: int, second: str, other: int) -> str:
     """Alignment is the user's to do, for it drops elements or fills them."""
     labels, which = f"{first}.{NAMES[axis]}", "columns={}" if other else "{}"
     return (
-        f"order them alike, {second} = {second}.reindex({which.format(labels)}), "
+        f"order them in the same way, {second} = {second}.reindex({which.format(labels)}), "
         f"or pass {second}.to_numpy() to pair by position"
     )
 

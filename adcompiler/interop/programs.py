@@ -1,9 +1,9 @@
 """Flat programs whose derivatives and batches are flat programs again, of any order.
 
-An engine of another library (PyTorch's autograd, JAX's tracers) asks four things of each operation: its
-results, a pullback, a pushforward, and the same over one axis more. Here each of them is a `Program`: arrays
-in, arrays out, with lengths given beside. So one operation of the engine serves every order and nesting.
-The values of a program are its inputs, then its results: derivatives say by number which of them they read.
+An engine of another library (PyTorch's autograd, JAX's tracers) needs four things of each operation: its
+results, a pullback, a pushforward, and a batched form. Here each of them is a `Program`: arrays in, arrays
+out, with lengths passed separately. One operation of the engine therefore serves every order and nesting. The
+values of a program are its inputs, then its results; derivatives refer to them by number.
 """
 
 from __future__ import annotations

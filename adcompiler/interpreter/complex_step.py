@@ -1,8 +1,8 @@
 """Derivatives by a complex step: Im f(x + ih) / h, for an h so small that nothing is subtracted.
 
-Where f is analytic this is its derivative to rounding, found without any rule of differentiation
-(W. Squire and G. Trapp, SIAM Review 40 (1998) 110-112). What is locally constant, as a comparison, goes by
-real parts; a primitive that has a derivative and no complex form here raises `NotAnalytic`.
+If f is analytic this is its derivative up to rounding, without any rule of differentiation
+(W. Squire and G. Trapp, SIAM Review 40 (1998) 110-112). Locally constant operations, such as
+comparisons, use real parts. A primitive with a derivative but no complex form raises `NotAnalytic`.
 """
 
 from __future__ import annotations

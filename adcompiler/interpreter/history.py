@@ -1,8 +1,8 @@
-"""The interpreter with a memory: all arrays of a program, and of each loop what it carried at any iteration.
+"""The interpreter with a history: all arrays of a program, and carried values of loops at any iteration.
 
-A walk back through a program (`nonfinite.py`) asks what was at a place. Loops keep what they carry at the
-beginning of each iteration, or of every second, fourth, ... if all of it would take too much memory: what
-lies between is computed again when somebody asks."""
+A walk back through a program (`nonfinite.py`) asks for values at places. Loops keep their carried values at
+the start of each iteration, or of every second, fourth, ... to save memory; values in between are recomputed
+when needed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A program of arrays as SymPy expressions of elements at indices; reductions are sums and products.
 
-Indices count from 0. What is shared is written out wherever it is read.
+Indices count from 0. Shared parts are written out wherever they are read.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class _Writer:
         if isinstance(array, Reduce) and array.op in ("sum", "prod", "logsumexp"):
             return self._reduced(array, at)
         raise DtypeError(
-            "only maps, sums and products have an indexed form", remedy="see f.show() for others"
+            "only maps, sums and products can be written with indices", remedy="see f.show() for others"
         )
 
     def _reduced(self, array: Reduce, at: tuple[Any, ...]) -> Any:

@@ -1,11 +1,10 @@
-"""Where a NaN or an infinity comes from: a walk back from a result to the operation that made it first.
+"""Where a NaN or an infinity comes from: a walk back from a result to the operation that first made it.
 
-The program is interpreted (`history.py`). Then, from an element of a result that is not finite, the walk goes
-to what made it so: at each operation to its operands that are not finite, through a `where` along the side
-that was taken, through a sum to the terms that are not finite, through a loop to the iteration in which the
-value changed. An operation that is not finite though all it reads is finite is a cause. Of all causes found
-the one that was executed first is the answer. A NaN made of infinities is not a cause, but an event on the
-way: 0 * inf."""
+The program is interpreted (`history.py`). From a non-finite element of a result, the walk goes back: at each
+operation to its non-finite operands, through a `where` along the side that was taken, through a sum to its
+non-finite terms, through a loop to the iteration in which the value changed. An operation with a non-finite
+result and finite operands is a cause; the answer is the cause that ran first. A NaN made from infinities,
+such as 0 * inf, is not a cause but an event on the way."""
 
 from __future__ import annotations
 
@@ -58,7 +57,7 @@ class Cause:
     """Why something is not finite.
 
     kind    "operation", "input" (it was so already), "constant", as it was written, or "computed", a constant
-            that an operation on finite ones gave while compiling
+            that an operation on finite ones gave at compile time
     births  where infinities became NaN on the way to the result, in the order of execution
     sums    those that it is a term of, the outermost first, each at the term's point
     passed  iterations that read what was made beside their loops, the innermost first
@@ -77,7 +76,7 @@ class Cause:
 def first_cause(frame: Frame, results: Sequence[Array], computed: Container[str] = ()) -> Cause | None:
     """The first operation that made one of `results` NaN or infinite; None if all of them are finite.
 
-    `computed` are the constants that were made while compiling, by operations on finite ones.
+    `computed` are the constants that were made at compile time, by operations on finite ones.
     """
     causes: list[Cause] = []
     for k, result in enumerate(results):

@@ -1,7 +1,7 @@
 """The NumPy backend: a plain interpreter of the IR, and the reference for every other backend.
 
-Each array is computed whole, in the order of the program; each element is an array over the domain
-of the array it stands in, with length 1 along the axes that it does not depend on.
+Arrays are computed one by one, in the order of the program. Each element is an array over the domain of
+its array, with length 1 along axes that it does not depend on.
 """
 
 from __future__ import annotations
@@ -331,7 +331,7 @@ def _element(
             dtype = numbers.dtypes[element.dtype]
             if op in DTYPES:
                 value = np.asarray(args[0])
-                # A whole number does not move with the imaginary part of a complex step.
+                # An integer does not move with the imaginary part of a complex step.
                 moves = value.dtype.kind == "c" and dtype.kind != "c"
                 return (value.real if moves else value).astype(dtype)
             return np.asarray(numbers.apply(op, args)).astype(dtype, copy=False)

@@ -4,8 +4,8 @@ integers of one call.
 A pattern is a boolean CSR matrix, entries of an array by entries of all wanted inputs; an array that is not
 in `found` depends on none. An element over a domain depends on what its reads select: where (a *mask*) and
 what a read reads is evaluated over the domain by the interpreter, as far as it follows from integers.
-Floats never have a say: both branches of a condition on floats count, and an index computed from floats may
-be any. So a pattern may hold too much, but never too little.
+Floats are never used: both branches of a condition on floats count, and an index computed from floats may be
+anything. A pattern may therefore contain too much, but never too little.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from adcompiler.ops.table import TABLE
 
 MOST_POINTS = 2**28  # points of a domain, or pairs of an entry and what it depends on
 MOST_ITERATIONS = 1024  # of a loop that is followed iteration by iteration
-Pattern = Any  # scipy.sparse.csr_array of truth values
+Pattern = Any  # scipy.sparse.csr_array of booleans
 Patterns = dict[Array, Pattern]
 
 

@@ -1,6 +1,6 @@
-"""Batching: one program over leading axes more, as many independent programs at once.
+"""Batching: one program over additional leading axes, as many independent programs at once.
 
-Several directions of a derivative are one more axis of this kind, not copies of the program.
+Several directions of a derivative are one such axis, not copies of the program.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def longest(length: Element, axes: Shape) -> Element:
 
 
 def _bound(element: Element, axes: Shape, high: bool) -> Element | None:
-    """An upper bound of a whole number over the points of `axes`, or a lower one."""
+    """An upper bound of an integer over the points of `axes`, or a lower one."""
     if not element.axes:
         return element
     match element:
@@ -112,7 +112,7 @@ def _array(array: Array, found: Mapping[Array, Array], axes: Shape) -> Array:
             if inside:
                 raise ShapeError(
                     f"{array.op} of matrices whose lengths differ from case to case",
-                    remedy="give all cases matrices of one shape",
+                    remedy="give all cases matrices of the same shape",
                 )
             return _call(array, found, axes)
     raise AssertionError(f"cannot batch {type(array).__name__}")
@@ -152,7 +152,7 @@ def _ruled(array: Ruled, found: Mapping[Array, Array], axes: Shape) -> Array:
 
 
 def _cut(array: Array, inside: Sequence[Element]) -> Array:
-    """An array that is zero outside of the length of each case."""
+    """An array that is zero outside the length of each case."""
     body: Element = element_of(array)
     for condition in inside:
         body = select(condition, body, const(0, array.dtype))

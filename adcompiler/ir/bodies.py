@@ -1,10 +1,10 @@
-"""Loops are built from open bodies, and opened again to be differentiated, batched or emitted.
+"""Loops are built from open bodies, and opened again for differentiation, batching and emission.
 
-An open body is made of arrays that read placeholders (`fresh` inputs) for what changes from iteration to
-iteration, and any other arrays. `build` closes it: what no placeholder reaches is computed before the loop
-and becomes a const; a read that the iteration's number alone places, such as x[t + 1], is made for all
-iterations before the loop and becomes a scanned row; what is carried unchanged is no more carried. So the
-body holds only what must be done in order, and one loop has one form.
+An open body consists of arrays that read placeholders (`fresh` inputs) for values that change from iteration
+to iteration, and of other arrays. `build` closes it: arrays that do not depend on placeholders are computed
+before the loop and become consts; a read at a place that depends only on the iteration, such as x[t + 1],
+becomes a scanned row; values carried unchanged are no longer carried. The body then contains only what must
+run in order, and equal loops have one form.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Loops: the nodes whose body is a program of its own. `bodies.py` builds and opens them."""
+"""Loops: nodes whose body is a program. `bodies.py` builds and opens them."""
 
 from __future__ import annotations
 

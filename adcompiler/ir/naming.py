@@ -1,4 +1,4 @@
-"""Names of a program's parts that stand beside each other."""
+"""Names of a program's parts, made unique."""
 
 from __future__ import annotations
 

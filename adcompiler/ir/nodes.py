@@ -1,7 +1,7 @@
-"""The two sorts of the intermediate representation, each other's dual.
+"""The two kinds of nodes of the intermediate representation, dual to each other.
 
 An *array* is closed: an input, or a domain of axes with a scalar body. An *element* is a scalar
-expression that is open in the axes of the array it stands in: `Index(k)` is the position along
+expression that is open in the axes of its array: `Index(k)` is the position along
 axis k of that array's domain. Elements never nest domains, so an axis is named by its position
 alone, and equal bodies of different arrays are one object.
 
@@ -187,7 +187,7 @@ Shape = tuple[Element, ...]
 class Array(Node):
     """A closed array. `shape` and `domain` are sizes: elements of type int64 without axes.
 
-    The domain's axes are those of the shape (kept axes) followed by the reduced ones, save for
+    The domain's axes are those of the shape (kept axes) followed by the reduced ones, except for
     `Accumulate`, whose domain is its own.
     """
 
@@ -341,7 +341,7 @@ class Func:
     """A program: named inputs, named results, checks of a call, and side tables of names and places.
 
     `counts` are pairs of a size symbol and an int64 input of rank 0 whose value it is; `interchanged` are the
-    sums whose loops shall run in another order than they would (`passes/order/interchange.py`); `across` has
+    sums whose loops must run in another order than they would (`passes/order/interchange.py`); `across` has
     the axes of the innermost loops over some arrays (`passes/order/triangles.py`). `adding` are the numbers
     of results, all of them accumulations, that kernels add to what stands in their buffers
     (`targets/cpu/adding.py`).

@@ -1,8 +1,8 @@
-"""Where nodes come from: a side table of source spans that follows nodes through every rewriting.
+"""The origin of nodes: a side table of source spans that follows nodes through every rewriting.
 
-It is kept only while a program is made in order to be explained (`tracking`), so that compiling does not pay
-for it: without a table each hook is one test. `Func.spans` names the statements of a program; this table
-names every operation, also those that derivatives are made of, with what they are the derivative of.
+It is kept only while a program is made to be explained (`tracking`), so compiling does not pay for it:
+without a table each hook is one test. `Func.spans` has the statements of a program. This table has every
+operation, including those of derivatives, with the operation they are the derivative of.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Origins:
     nodes: dict[Node, Origin] = field(default_factory=dict)
     trees: dict[tuple[int, Span], Any] = field(default_factory=dict)
     lowered: dict[Origin, list[tuple[Element, int]]] = field(default_factory=dict)  # with its rank
-    # NaN and infinities that are known while compiling: where the first was, and whether it was computed.
+    # NaN and infinities that are known at compile time: where the first was, and whether it was computed.
     constants: dict[str, tuple[Origin, bool]] = field(default_factory=dict)
 
     @property

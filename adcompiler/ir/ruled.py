@@ -1,4 +1,4 @@
-"""Arrays with a derivative of their own: what a user gives a rule for."""
+"""Arrays with a user-defined derivative rule."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def arrays_read(array: Array) -> tuple[Array, ...]:
 
 
 def is_number(array: Array) -> bool:
-    """Whether an array is a whole number that is read at a place: a length may read it, but no such place."""
+    """Whether an array is an integer that is read at a place: a length may read it, but no such place."""
     found = array.elements if isinstance(array, Map) and not array.rank and array.dtype == "i64" else ()
     return any(isinstance(e, Read) and e.args for e in elements_of(found))
 

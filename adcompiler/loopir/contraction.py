@@ -1,11 +1,11 @@
-"""Which products and sums become one fused operation: the loop IR says it, and LLVM has no leave to.
+"""Which products and sums become one fused operation: decided here, not by LLVM.
 
-LLVM would contract in one loop and not in another, whatever the loops compute, and what two of them compute
-would have two last bits. Here a sum contracts the product that it is written with, and that of a variable
-which has no other use. One that has is rounded: of T. J. Dekker's exact product (Numerische Mathematik 18,
-1971), p = a b and its error (a' b' - p) + ..., nothing is left if p is rounded in one place and not in the
-other. In loops of the program, what is stored as it is has no use by that: a loop that stores what its
-reverse reads computes the same as one that does not, as within a budget (`passes/recurrences/checkpoint.py`).
+LLVM would contract in one loop and not in another, so the same expression in two loops could differ in the
+last bit. Here a sum contracts the product in its own expression, or that of a variable with no other use. A
+product with other uses is rounded: T. J. Dekker's exact product (Numerische Mathematik 18, 1971), p = a b and
+its error (a' b' - p) + ..., fails if p is rounded in one place and not in the other. In loops of the program
+a plain store does not count as a use: a loop that stores values for its reverse pass computes the same as one
+that does not, as within a budget (`passes/recurrences/checkpoint.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Dependence between the iterations of a loop: what each has for itself, and whether they are independent."""
+"""Dependence between the iterations of a loop: private data, and whether iterations are independent."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def own_of(loop: For, also: Collection[str] = ()) -> set[str]:
 
 
 def are_independent(loop: For, stored: Counter[str], rows: Collection[str] = ()) -> bool:
-    """Whether the iterations of a loop are independent of each other but for sums, if each has `rows` for
+    """Whether the iterations of a loop are independent of each other except for sums, if each has `rows` for
     itself.
 
     `stored` is how often the function sets each variable.

@@ -1,12 +1,11 @@
-"""Interleaved unrolling: several iterations in order, element by element, share what each loads and stores.
+"""Interleaved unrolling: several iterations in order, element by element, share loads and stores.
 
     for t:                                  for t by fours:
         for i:                                  for i:
             p[i] = p[i] * x[i] + a[t]               p[i] = (...(p[i] * x[i] + a[t]) ... + a[t + 3]
 
-Each element has its iterations one after the other, as before; LLVM keeps it in a register between them.
-That may be done where an element reads no other one, and nothing but the elements goes from one iteration to
-the next.
+Each element has its iterations in the same order as before; LLVM keeps it in a register between them. This is
+legal if an element reads no other one, and only the elements are passed from one iteration to the next.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Intrinsics of the loop IR that are no mathematical functions: a row for each operation of a processor.
+"""Intrinsics of the loop IR that are not mathematical functions: one row per processor operation.
 
 Functions such as `exp` have their table in `targets/function_table.py`.
 """

@@ -1,8 +1,8 @@
-"""Low trip counts of loops in the iterations of a program's loops: a kernel of its own, which lengths choose.
+"""Low trip counts of loops inside program loops: a separate kernel, selected by lengths.
 
-LLVM makes innermost loops for long arrays: whole vectors, several at a time, and what is left one by one.
-Where the state of a recurrence is a few numbers, as in most filters and small systems, none of that runs,
-and to make it takes most of the time of compiling.
+LLVM compiles innermost loops for long arrays: several vectors at a time, then single vectors, then a scalar
+rest. If the state of a recurrence is a few numbers, as in most filters and small systems, that code never
+runs, but takes most of the compile time.
 """
 
 from __future__ import annotations

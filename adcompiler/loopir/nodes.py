@@ -1,4 +1,4 @@
-"""The loop IR: what runs, as functions of loops, assignments, and stores to arrays in memory.
+"""The loop IR: functions of loops, assignments, and stores to arrays in memory.
 
 Expressions are immutable, and equal if they are the same expression. Statements are told apart by identity;
 transforms make new ones.

@@ -1,4 +1,4 @@
-"""Outer-loop vectorisation: iterations of a nest as lanes of vectors, where what one does is loops in loops.
+"""Outer-loop vectorisation: iterations of a nest become lanes of vectors if they contain loops in loops.
 
     for i:                                      for i by eights, all at once:
         for j:                                      for j:
@@ -7,13 +7,13 @@
                 s += w[j, k] * x[i, k]                      s += w[j, k] * (x[i, k], ..., x[i + 7, k])
             y[i, j] = tanh(s)                           (y[i, j], ..., y[i + 7, j]) = tanh(s)
 
-LLVM vectorises innermost loops only. Here that would be k, a dot product: its lanes are added up for each
-number, and loops over few features or units are hardly longer than a vector. Points are many, and each does
-the same. This is *outer-loop vectorisation* (D. Nuzman and A. Zaks, PACT 2008).
+LLVM vectorises only innermost loops. Here that would be k, a dot product: its lanes are added up for each
+number, and loops over a few features or units are hardly longer than a vector. There are many points, and
+each does the same. This is *outer-loop vectorisation* (D. Nuzman and A. Zaks, PACT 2008).
 
-Rows, the arrays that each iteration has for itself (`kernels/schedule/materialise.py`), have the lanes side
-by side. So have copies of what each iteration reads and writes elsewhere in inner loops, as x[i, :] above:
-they are filled before a vector of iterations, and written back after it.
+In rows, the private arrays of iterations (`kernels/schedule/materialise.py`), lanes are adjacent. The same
+holds for copies of arrays that inner loops read and write elsewhere, such as x[i, :] above: they are filled
+before a vector of iterations, and written back after it.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ class _Nest:
         return self.copies[name] >= 0 and all(self.other(at) == self.copies[name] for at in own)
 
     def fits(self, statement: Stmt, depth: int) -> bool:
-        """Whether a statement is the same for all iterations but for the numbers, and in inner loops reads
+        """Whether a statement is the same for all iterations except for the numbers, and in inner loops reads
         and writes no elements that are far from each other."""
         match statement:
             case For():
@@ -276,7 +276,7 @@ class _Nest:
 
 
 def _statements(body: Sequence[Stmt], depth: int, but: Callable[[Stmt], bool]) -> Iterator[tuple[Stmt, int]]:
-    """Statements, and how many loops are around each, but for those that are written out; those in some loops
+    """Statements, and the number of loops around each, without unrolled ones; those in some loops
     are left out."""
     for s in body:
         yield s, depth

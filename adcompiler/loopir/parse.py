@@ -1,4 +1,4 @@
-"""The loop IR of source text: of routines that are written by hand, and of kernels as they are printed."""
+"""Parses source text to loop IR: hand-written routines, and printed kernels."""
 
 from __future__ import annotations
 

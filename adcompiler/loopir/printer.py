@@ -1,4 +1,4 @@
-"""Loop IR as text: Python that numba compiles and `parse.py` reads; what transforms make is for people."""
+"""Loop IR as text: Python for numba and `parse.py`; transformed loop IR is only for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""New statements of old ones: what a rewriter does not change is shared."""
+"""Rewriting of statements; unchanged parts are shared."""
 
 from __future__ import annotations
 

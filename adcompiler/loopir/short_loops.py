@@ -1,6 +1,6 @@
-"""Loops of a known, small trip count, which are written out: coordinates, small matrices.
+"""Unrolls loops with a small known trip count: coordinates, small matrices.
 
-Without them a loop around may be vectorised, and what they compute stays in registers.
+The surrounding loop can then be vectorised, and values stay in registers.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Loop tiling, where an inner loop goes through an array against its layout.
+"""Loop tiling, for inner loops that go through an array against its layout.
 
     for i:                                  for tiles of j:
         for j:                                  for i:
             t[i, j] = x[j, i]                       for j in the tile:
                                                         t[i, j] = x[j, i]
 
-Each x[j, i] lies in another line of the cache. The next i need the same lines, which stay there as long as j
-takes few steps. This is strip-mining of the inner loop and interchange of its strips with the outer one
-(M. E. Wolf and M. S. Lam, PLDI 1991). It is done where iterations of the outer loop are independent of each
-other but for sums, so that each element, and each sum of an array, is computed as before.
+Each x[j, i] is in another cache line. The next i needs the same lines, which stay in the cache if j takes few
+steps. This is strip-mining of the inner loop and interchange of its strips with the outer one (M. E. Wolf and
+M. S. Lam, PLDI 1991). It requires that iterations of the outer loop are independent except for sums, so each
+element, and each sum of an array, is computed as before.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
             t[j] += a[i] * b[i, j]                  t[j] += a[i] * b[i, j] + ... + a[i + 3] * b[i + 3, j]
 
 reads and writes t once for four i. This is *unroll and jam* (D. Callahan, S. Carr and K. Kennedy, PLDI 1990).
-It is done where the inner loop spends much of its time on what does not depend on i, and where iterations of
-i are independent of each other but for sums.
+It is done if the inner loop spends much of its time on values that do not depend on i, and if iterations of i
+are independent except for sums.
 """
 
 from __future__ import annotations

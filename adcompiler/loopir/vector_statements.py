@@ -1,5 +1,4 @@
-"""Vector statements of outer-loop vectorisation (`outer_vectorisation.py`), and the elements of arrays that
-each lane has."""
+"""Vector statements of outer-loop vectorisation (`outer_vectorisation.py`), and array elements per lane."""
 
 from __future__ import annotations
 

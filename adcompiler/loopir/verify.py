@@ -1,6 +1,6 @@
-"""The invariants of the loop IR, as tables: what every transform may rely on and must keep.
+"""The invariants of the loop IR, as tables: every transform may rely on them and must keep them.
 
-`verify` is for tests, and for the moment when something looks wrong: a violation is a fault of the compiler.
+`verify` is for tests and debugging: a violation is a bug in the compiler.
 """
 
 from __future__ import annotations

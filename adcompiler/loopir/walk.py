@@ -1,4 +1,4 @@
-"""Walking the loop IR: what stands in a statement, which variables and arrays it names, and which it sets."""
+"""Walks over the loop IR: parts of a statement, the variables and arrays it uses, and those it sets."""
 
 from __future__ import annotations
 

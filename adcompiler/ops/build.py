@@ -1,4 +1,4 @@
-"""Builders of elements that know the rule table: operands are promoted, results are typed."""
+"""Builders of elements, using the rule table: operands are promoted, results are typed."""
 
 from __future__ import annotations
 

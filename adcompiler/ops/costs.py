@@ -1,4 +1,4 @@
-"""What computing an element costs: whether to compute it again, or to keep it."""
+"""The cost of computing an element: whether to recompute or to store it."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""The library: routines on whole matrices that no loop over a domain says, and how they are called.
+"""The library: routines on whole matrices that are not loops over a domain, and their calls.
 
 Each is one entry: parameters, the shape of its result for one case, and a NumPy reference that takes stacks
 of matrices. The kernels' own routines are in `kernels/routines/library.py`, the derivatives in
 `ad/library.py`.
 
-A matrix is factorised once: `lu` gives a packed factor, and what is solved with it takes the matrix and its
-factor. Derivatives flow to the matrix, never to the factor. A singular matrix, or one that is not positive
-definite, is no error: the solution, or the factor, is NaN. Products are calls only in kernels
+A matrix is factorised once: `lu` returns a packed factor, and solves take the matrix and its factor.
+Derivatives flow to the matrix, never to the factor. A singular matrix, or one that is not positive definite,
+is not an error: the solution or the factor is NaN. Products are calls only in kernels
 (`passes/order/gemm.py`), where nothing is differentiated any more.
 """
 

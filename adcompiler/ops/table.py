@@ -20,7 +20,7 @@ SECTIONS = MappingProxyType({
     "Functions with kinks": PIECEWISE,
     "Rounding and remainders": ROUNDING,
     "Elementary functions": ELEMENTARY,
-    "The logistic function and its kin": ACTIVATION,
+    "The logistic function and related functions": ACTIVATION,
     "The error function and the normal distribution": NORMAL,
     "Special functions": SPECIAL,
     "Comparisons, classification and logic": COMPARISON,

@@ -1,4 +1,4 @@
-"""Optimisers as functions: parameters and state go in, new ones come out, in containers."""
+"""Optimisers as functions: from parameters and state to new ones, in containers."""
 
 from __future__ import annotations
 
@@ -45,9 +45,7 @@ def update(rule: Rule, grads: Any, params: Any, state: Any, group: dict[str, Any
         if g is None:
             continue
         if one.dtype is None:
-            raise DtypeError(
-                f"{path} is a gradient, but {one.path} holds no floats", remedy="pass None there"
-            )
+            raise DtypeError(f"{path} is a gradient, but {one.path} has no floats", remedy="pass None there")
         if states[k].get("step", 0) is None:
             raise ShapeError(f"there is no state for {one.path}", remedy=BEGIN)
         new, states[k] = rule.updated(one.flat(), one.flat_like(g, path), states[k], group)
@@ -55,7 +53,7 @@ def update(rule: Rule, grads: Any, params: Any, state: Any, group: dict[str, Any
     return built(found, iter(values)), _outside(found, ones, states, parts)
 
 
-BEGIN = "begin with state = opt.init(params), and go on with params, state = opt.update(grads, params, state)"
+BEGIN = "start with state = opt.init(params); then params, state = opt.update(grads, params, state)"
 
 
 def _parts(rule: Rule, group: Mapping[str, Any]) -> list[str]:

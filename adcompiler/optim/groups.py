@@ -1,4 +1,4 @@
-"""What an optimiser is to update: groups of Variables, checked."""
+"""The parameter groups of an optimiser, checked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REFUSED = ("capturable", "differentiable")
 
 
 class HyperparameterError(Error, ValueError):
-    """A hyperparameter is outside of its range, or unknown."""
+    """A hyperparameter is outside its range, or unknown."""
 
 
 def check_names(name: str, given: Iterable[str], known: Iterable[str]) -> None:
@@ -31,7 +31,7 @@ def check_names(name: str, given: Iterable[str], known: Iterable[str]) -> None:
 
 
 def check(name: str, group: Mapping[str, Any]) -> None:
-    """Raise HyperparameterError for a value outside of its range, DtypeError for what is no number."""
+    """Raise HyperparameterError for a value outside its range, DtypeError for what is no number."""
     for key, value in group.items():
         if key in NUMBERS:
             _number(name, key, value)
@@ -49,8 +49,8 @@ def check(name: str, group: Mapping[str, Any]) -> None:
 
 
 UNSUPPORTED = {
-    "capturable": "leave it out: there is no CUDA graph",
-    "differentiable": "leave it out; to differentiate an update, write it with Variables",
+    "capturable": "omit it: there is no CUDA graph",
+    "differentiable": "omit it; to differentiate an update, write it with Variables",
 }
 
 
@@ -61,7 +61,7 @@ def _number(name: str, key: str, value: Any) -> None:
 
 def _check_betas(name: str, betas: Any) -> None:
     if not isinstance(betas, tuple | list) or len(betas) != 2:
-        raise HyperparameterError(f"{name}: betas={betas!r} is no pair", remedy="betas=(0.9, 0.999)")
+        raise HyperparameterError(f"{name}: betas={betas!r} is not a pair", remedy="betas=(0.9, 0.999)")
     for k, beta in enumerate(betas):
         _number(name, f"betas[{k}]", beta)
         if not 0 <= beta < 1:
@@ -76,7 +76,7 @@ def groups_of(name: str, params: Any) -> list[Group]:
         raise DtypeError(f"{name} is given a Variable", remedy=f"pass a list: {name}([{params.name}], ...)")
     if isinstance(params, int | float | str):
         raise DtypeError(
-            f"{name} is given {params!r} for its parameters", remedy=f"name hyperparameters: {name}(lr=0.1)"
+            f"{name} is given {params!r} for its parameters", remedy=f"use keywords: {name}(lr=0.1)"
         )
     given = params
     if isinstance(params, Iterable) and not isinstance(params, dict | list | tuple | np.ndarray):
@@ -91,14 +91,14 @@ def groups_of(name: str, params: Any) -> list[Group]:
     try:
         tree(given, "params")
     except DtypeError as error:
-        raise DtypeError(f"{name} is given no list of Variables: {error.cause}", remedy=GIVE) from None
+        raise DtypeError(f"{name} needs a list of Variables: {error.cause}", remedy=GIVE) from None
     return []
 
 
 GIVE = (
     "pass a list of Variables, such as adc.parameters(model); for update() a container of arrays, or nothing"
 )
-NONE_FOUND = "adc.parameters(model) finds every adc.Parameter, but no other Variables"
+NONE_FOUND = "adc.parameters(model) finds each adc.Parameter, but no other Variables"
 
 
 def variables_of(name: str, given: Any, held: set[int]) -> list[Variable]:
@@ -109,12 +109,12 @@ def variables_of(name: str, given: Any, held: set[int]) -> list[Variable]:
     for p in params:
         if not is_variable(p):
             raise DtypeError(
-                f"{name} is given a {type(p).__name__} among its Variables",
+                f"{name} got a {type(p).__name__} among its Variables",
                 remedy="pass Variables: adc.parameters(model) finds those of an object",
             )
         if not p.is_leaf:
             raise GraphError(
-                f"{p.name} was computed: {name} would change what its graph holds",
+                f"{p.name} was computed: {name} would change values in its graph",
                 remedy="pass the leaves that it was computed from, or p.detach() with requires_grad = True",
             )
         if id(p) in held:

@@ -1,4 +1,4 @@
-"""What all optimisers have: groups and state as in PyTorch, and the functional form on containers."""
+"""Common parts of optimisers: groups and state as in PyTorch, and the functional form on containers."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Optimizer:
             check(type(self).__name__, group)
             for p in group["params"]:
                 if not p.is_leaf:
-                    raise GraphError(f"{p.name} was computed: it has no value of its own", remedy=LEAVES)
+                    raise GraphError(f"{p.name} was computed: its value is not its own", remedy=LEAVES)
                 if p._grad is not None:
                     self._step(p, p._grad, group)
         return loss
@@ -117,13 +117,13 @@ class Optimizer:
         """
         if not isinstance(state_dict, dict) or not {"state", "param_groups"} <= state_dict.keys():
             raise DtypeError(
-                "this is no state_dict", remedy="pass what state_dict() of an optimiser returned"
+                "this is not a state_dict", remedy="pass the result of an optimiser's state_dict()"
             )
         saved, groups = state_dict["state"], state_dict["param_groups"]
         sizes = [[len(g["params"]) for g in gs] for gs in (groups, self.param_groups)]
         if sizes[0] != sizes[1]:
             raise ShapeError(
-                f"the state is of groups of {sizes[0]} parameters", remedy=f"the groups have {sizes[1]}"
+                f"the state is of groups of {sizes[0]} parameters", remedy=f"but the groups have {sizes[1]}"
             )
         numbers = [number for group in groups for number in group["params"]]
         merged = [

@@ -1,6 +1,6 @@
-"""The kernel of an update: written in the language for the options in force, and compiled once for each type.
+"""The kernel of an update: written in the language for the current options, and compiled once for each type.
 
-One kernel reads parameter, gradient and state, and writes all that is new, in a single pass over memory.
+One kernel reads parameter, gradient and state, and writes the new values, in a single pass over memory.
 """
 
 from __future__ import annotations

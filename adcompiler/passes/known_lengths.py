@@ -1,7 +1,7 @@
-"""A program for calls of whose lengths something is known: short ones are constants, equal ones one symbol.
+"""A program for calls with known lengths: short lengths are constants, equal lengths one symbol.
 
-Sums over a constant axis are written out (`unroll.py`), and its elements are known to be there; where two
-lengths are one, what reads an element of one array by an index of another need not ask whether it is there.
+Sums over a constant axis are unrolled (`unroll.py`), and its elements are known to exist. If two lengths are
+equal, a read of one array at an index of the other needs no check.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Containers: tuples, lists, dicts, named tuples and dataclasses, as trees of leaves.
 
-A program sees leaves alone: a container's arrays are inputs, or results, of their own. `Container` is
-one node of such a tree, whatever its leaves are: types (what a call passes), values (while a program is
+A program sees only leaves: the arrays of a container are separate inputs or results. `Container` is one
+node of such a tree, whatever its leaves are: types (what a call passes), values (while a program is
 lowered), or places of results (`structures.py`). A list of many equal structs is one struct of arrays:
 `Rows`.
 """
@@ -150,7 +150,7 @@ def opened(value: Any, name: str) -> Container | None:
     if isinstance(value, dict):
         for key in value:
             if type(key) is not str:
-                raise DtypeError(f"{name} has the key {key!r}", remedy="keys are texts")
+                raise DtypeError(f"{name} has the key {key!r}", remedy="keys must be strings")
         return Container(dict, tuple(value), tuple(value.values()))
     if isinstance(value, tuple) and hasattr(kind, "_fields"):
         return Container(kind, kind._fields, tuple(value))
@@ -158,7 +158,7 @@ def opened(value: Any, name: str) -> Container | None:
         keys = tuple(f.name for f in fields(value))
         for key in keys:
             if not hasattr(value, key):
-                raise DtypeError(f"{name}.{key} is not set", remedy="give the field a value")
+                raise DtypeError(f"{name}.{key} is not set", remedy="set the field")
         return Container(kind, keys, tuple(getattr(value, key) for key in keys))
     if isinstance(value, np.ndarray | np.void) and value.dtype.names:
         keys = value.dtype.names

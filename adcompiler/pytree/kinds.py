@@ -1,4 +1,4 @@
-"""What specialisation knows of an argument: its type, its value where it is static, or its parts."""
+"""What specialisation knows about an argument: its type, its value if it is static, or its parts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ArgType:
     """What specialisation knows of an argument: its type, and for each axis whether it has length 1.
 
     `weak` marks Python scalars: they take the type of the arrays they meet, as in NumPy 2. `open` marks lists
-    of whole numbers: floats, unless the program needs integers (`runtime/programs/integer_lists.py`).
+    of integers: floats, unless the program needs integers (`runtime/programs/integer_lists.py`).
     """
 
     dtype: Dtype
@@ -25,7 +25,7 @@ class ArgType:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Static:
-    """An argument known while compiling; 2, 2.0 and True are different ones, and so are 0.0 and -0.0."""
+    """An argument known at compile time; 2, 2.0 and True are different ones, and so are 0.0 and -0.0."""
 
     value: Any
 

@@ -1,8 +1,8 @@
-"""How arguments and results nest: trees of types, and structures, which say where each array has its place.
+"""Nesting of arguments and results: trees of types, and structures, which give the place of each array.
 
-In a structure None is the place of an array, a `Static` stands for its own value, and a plain tuple is a
-tuple; other containers are a `Container`. Arrays of `Rows` have the items as one axis: the first one, or that
-`Behind` the axes of what a Jacobian's block is the derivative of.
+In a structure None is the place of an array, a `Static` is a fixed value, and a plain tuple is a tuple; other
+containers are a `Container`. Arrays of `Rows` have the items as one axis: the first one, or, in a block of a
+Jacobian, the one `Behind` the axes of the result.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from adcompiler.pytree.kinds import ArgType, Static
 from adcompiler.pytree.records import Records
 
 NOTHING = Static(None)  # the place of what has no derivative
-NO_FLOAT = "None stands for what carries no derivative"
+NO_FLOAT = "use None for values without a derivative"
 
 
 # -- trees of types ----------
@@ -131,7 +131,7 @@ def _nested(structure: Any, remaining: Iterator[Any], axis: int) -> Any:
 
 
 def _items(array: Any, axis: int) -> Sequence[Any]:
-    """An array along an axis; numbers are Python's, but for float32."""
+    """An array along an axis; numbers are Python's, except for float32."""
     if isinstance(array, np.ndarray) and array.ndim == 1:
         return list(array) if array.dtype == np.float32 else array.tolist()
     before = (slice(None),) * axis
@@ -168,7 +168,7 @@ def flatten(structure: Any, value: Any, name: str = "the result", axis: int = 0)
         return [value]
     if isinstance(structure, Static):
         if value is not None and not (type(value) is str and value == structure.value):
-            raise ShapeError(f"{name} is no float, but a {type(value).__name__} is given", remedy=NO_FLOAT)
+            raise ShapeError(f"{name} is not a float, but is given a {type(value).__name__}", remedy=NO_FLOAT)
         return []
     if isinstance(structure, Behind):
         return flatten(structure.inner, value, name, axis + structure.axes)
@@ -192,8 +192,8 @@ def _columns(structure: Rows, value: Any, name: str, axis: int) -> list[Any]:
     if value is None:
         return [None] * _places(structure.part)
     if not isinstance(value, tuple | list):
-        cause = f"{name} is {structure.what}: it is given a {type(value).__name__}"
-        raise ShapeError(cause, remedy="nest the values like it; None stands for all of a container")
+        cause = f"{name} is {structure.what}, but is given a {type(value).__name__}"
+        raise ShapeError(cause, remedy="give the values its structure; None stands for a whole container")
     items = [flatten(structure.part, v, f"{name}[{k}]", axis) for k, v in enumerate(value)]
     return [stacked(column, name, axis) for column in zip(*items, strict=True)]
 
@@ -208,7 +208,7 @@ def stacked(column: Sequence[Any], name: str, axis: int = 0) -> Any:
     except ValueError as error:
         shapes = ", ".join(dict.fromkeys(str(np.shape(v)) for v in column if v is not None))
         raise ShapeError(
-            f"the items of {name} have shapes {shapes}", remedy="items have one shape"
+            f"the items of {name} have shapes {shapes}", remedy="items must have the same shape"
         ) from error
 
 
@@ -224,8 +224,8 @@ def parts_like(structure: Container, value: Any, name: str) -> Sequence[Any]:
         found = dict(zip(given.keys, given.parts, strict=True))
         return [found[key] for key in structure.keys]
     raise ShapeError(
-        f"{name} is {structure.what}: it is given {given.what if given else f'a {type(value).__name__}'}",
-        remedy="nest the values like it; None stands for all of a container",
+        f"{name} is {structure.what}, but is given {given.what if given else f'a {type(value).__name__}'}",
+        remedy="give the values its structure; None stands for a whole container",
     )
 
 

@@ -1,1 +1,1 @@
-"""What happens at a call: arguments, programs, reports."""
+"""Calls: arguments, specialised programs, reports."""

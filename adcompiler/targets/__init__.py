@@ -1,1 +1,1 @@
-"""Machines and compilers that run kernels, a folder for each."""
+"""Machines and compilers that run kernels, one folder each."""

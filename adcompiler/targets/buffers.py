@@ -1,12 +1,11 @@
-"""Memory for results and temporaries, used again once nobody holds it.
+"""Memory for results and temporaries, reused when it is no longer referenced.
 
-Memory that is new to the process costs more than the arithmetic on it: each page is mapped and cleared when
-it is first written. So large arrays that kernels have written are kept, and one that nobody else refers to is
-given out again: no result, no view of one, no tensor or buffer that shares its memory. CPython counts
-references, which tells.
+New memory costs more than the arithmetic on it: each page is mapped and cleared when it is first written.
+Large arrays written by kernels are therefore kept. One is reused when no result, view, tensor or buffer
+refers to its memory any more, as CPython's reference counts show.
 
-Large arrays begin where a line of the cache does. NumPy's begin 16 bytes after a page: then each load and
-each store of a vector of 64 bytes meets two lines.
+Large arrays are aligned to cache lines. NumPy's start 16 bytes after a page, where each load and store of a
+64-byte vector touches two lines.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The intrinsic table: a row for each mathematical function that kernels call, with what each target has.
+"""The intrinsic table: one row per mathematical function that kernels call, with its form on each target.
 
-What a function means, its derivative and NumPy's reference are its entry in the rule table (`ops/`), and so
-is the text that calls it in a kernel. A function that is made of others has no row here.
+The meaning of a function, its derivative, its NumPy reference and its call in a kernel are in the rule table
+(`ops/`). A function that expands into others has no row here.
 """
 
 from __future__ import annotations

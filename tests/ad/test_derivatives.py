@@ -310,17 +310,17 @@ def test_the_points_of_a_comprehension_cost_what_they_are():
 
 
 REFUSED = {
-    "def f(x):\n    y = x * x\n    return diff(y * x, x)": "y, which is made from x",
-    "def f(x):\n    def g(y):\n        return x * y\n    return diff(g(x), x)": "g, which is made from x",
+    "def f(x):\n    y = x * x\n    return diff(y * x, x)": "y, which depends on x",
+    "def f(x):\n    def g(y):\n        return x * y\n    return diff(g(x), x)": "g, which depends on x",
     "def f(x):\n    def g(y):\n        return diff(x * y, x)\n    return g(x)": "a name from outside",
     "def u(x, y):\n    return x * y\n\ndef f(x):\n    return diff(u, x)": "there is no y here",
-    "def u(x):\n    return x\n\ndef f(x):\n    t = 2.0\n    return diff(u, t)": "which is no parameter of u",
+    "def u(x):\n    return x\n\ndef f(x):\n    t = 2.0\n    return diff(u, t)": "not a parameter of u",
     'def u(x):\n    return x\n\ndef f(x):\n    return diff(u, "t")(x)': "has no parameter 't'",
     "def f(x):\n    return diff(x)": "diff takes a function",
     "def f(x):\n    return diff(x**2, 1, x)": "diff takes a function",
     "def f(x):\n    return diff(x**2, x, -1)": "the order of diff is the number -1",
     "def f(x):\n    return diff(x**2, x, 99)": "a derivative of order 99",
-    "def f(x):\n    return diff(x > 0, x)": "what is differentiated is bool",
+    "def f(x):\n    return diff(x > 0, x)": "the differentiated value is bool",
     "def f(x):\n    return np.diff(x)": "diff of a scalar",
     "def u(x):\n    return [x, x]\n\ndef f(x):\n    return grad(u)(x)": "grad of an array of rank 1",
     "def f(x):\n    return grad(x)(x)": "grad takes a function",
@@ -330,7 +330,7 @@ REFUSED = {
     "def u(p):\n    return p[0]\n\ndef f(x):\n    return grad(u)((x, x))": "is given a tuple",
     "def f(x):\n    return x(2)(3)": "not a function",
     "def r(x):\n    return r(x) + 1\n\ndef f(x):\n    return r(x)": "nest deeper than 100",
-    "def r(x):\n    return diff(r(x), x)\n\ndef f(x):\n    return r(x)": "nest too deep",
+    "def r(x):\n    return diff(r(x), x)\n\ndef f(x):\n    return r(x)": "are nested too deeply",
 }
 
 
@@ -346,7 +346,7 @@ def test_what_has_no_clear_meaning_is_refused(source):
 @pytest.mark.parametrize("body", ["x * sum(x)", "x[::-1]", "x @ x", "x[1:]", "[x[0] * v for v in x]"])
 def test_by_an_array_only_what_is_pointwise_has_a_derivative(body):
     source = f"def u(x):\n    return {body}\n\ndef f(x):\n    return diff(u, x)"
-    with pytest.raises(adc.ShapeError, match="entry by entry"):
+    with pytest.raises(adc.ShapeError, match="is elementwise"):
         adc.compile(source, backend="numpy")(V3)
 
 

@@ -221,7 +221,7 @@ def f(y: f64[n], w, at: i64[m], k: i64):
 
 @pytest.mark.parametrize("memory", ["much", "-1", "64 XB", True, 1.5])
 def test_what_is_no_amount_of_memory_is_refused(memory):
-    with pytest.raises(adc.Error, match="amount of memory"):
+    with pytest.raises(adc.Error, match="size of memory"):
         adc.compile("x", memory=memory)
 
 

@@ -207,11 +207,11 @@ def test_explain_says_which_mode_makes_a_jacobian_or_a_hessian():
     few, many = adc.compile("exp(s * y)", args="s, y"), adc.compile("sum(x**3 * s)")
     y = np.arange(3.0)
     forward = adc.jacobian(few, "s").explain(None, 2.0, y)
-    assert "forward mode: a direction for each entry of s, at once" in forward
+    assert "forward mode: one direction per entry of s, at once" in forward
     reverse = adc.jacobian(many, ("x", "s")).explain(None, y, 2.0)
-    assert "reverse mode: a cotangent for each entry of r, at once" in reverse
+    assert "reverse mode: one cotangent per entry of r, at once" in reverse
     both = adc.hessian(many).explain(None, y, 2.0)
-    assert "forward over reverse mode: a direction for each entry of x[n], s, at once" in both
+    assert "forward over reverse mode: one direction per entry of x[n], s, at once" in both
     assert "made by" not in many.explain(None, y, 2.0)
 
 

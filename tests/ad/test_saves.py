@@ -148,12 +148,12 @@ def _cost(needed, saved, given, at):
 
 def test_mistakes_are_told():
     f = adc.compile(CHAIN)
-    with pytest.raises(adc.Error, match=r"no 'z' to save in chain.*\n.*u.*t0"):
+    with pytest.raises(adc.Error, match=r"no value 'z' to save in chain.*\n.*u.*t0"):
         f.split(save=["z"]).forward(A, B)
     for wrong in ("everything", 3, [1], None):
-        with pytest.raises(adc.Error, match="does not say what to save"):
+        with pytest.raises(adc.Error, match="is not a choice of values to save"):
             adc.compile(CHAIN, save=wrong)
-    with pytest.raises(adc.Error, match="does not say what to save"):
+    with pytest.raises(adc.Error, match="is not a choice of values to save"):
         f.split(save="t")
 
 

@@ -356,5 +356,5 @@ def of_a_tuple(x, s):
 
 @pytest.mark.parametrize("f", [of_rows, of_a_selection, of_a_tuple], ids=["rows", "a selection", "a tuple"])
 def test_what_is_no_array_has_no_rule_rather_than_no_gradient(f):
-    with pytest.raises(adc.DtypeError, match="cubes has a rule, and v is"):
+    with pytest.raises(adc.DtypeError, match="cubes has a derivative rule, but v is"):
         adc.grad(f, wrt="x")(np.linspace(0.3, 2, 7), CUTS[0])

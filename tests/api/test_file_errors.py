@@ -18,7 +18,7 @@ def test_a_missing_file(tmp_path, monkeypatch):
         adc.load("nowhere/else.adc")
     with pytest.raises(adc.Error, match=r"there is no file model\.adc/x\.adc"):
         adc.load("model.adc/x.adc")
-    with pytest.raises(adc.Error, match=r"there is no file x \* y\n.*the text of a program is for compile"):
+    with pytest.raises(adc.Error, match=r"file x \* y\n.*for a program as text use compile"):
         adc.load("x * y")
 
 
@@ -36,7 +36,7 @@ def test_a_folder(tmp_path):
 def test_a_file_that_may_not_be_read(tmp_path):
     (tmp_path / "a.adc").write_text("x")
     (tmp_path / "a.adc").chmod(0)
-    with pytest.raises(adc.FileError, match="Permission denied\n  help: name a file that you may read"):
+    with pytest.raises(adc.FileError, match="Permission denied\n  help: choose a file that you can read"):
         adc.load(tmp_path / "a.adc")
 
 
@@ -48,7 +48,7 @@ def test_a_path_that_cannot_be(name):
 
 @pytest.mark.parametrize("given", [1.5, None, ["a.adc"]])
 def test_no_path(given):
-    with pytest.raises(adc.DtypeError, match="load takes the path of a file, not"):
+    with pytest.raises(adc.DtypeError, match="load takes a path, not"):
         adc.load(given)
 
 

@@ -235,7 +235,9 @@ def test_the_gradient_of_what_is_no_real_scalar(
 
 def test_cotangents_must_fit() -> None:
     _, pullback = adc.vjp(product, PAIR, 2.0)
-    with pytest.raises(adc.ShapeError, match=r"the cotangent of r has shape \(3,\), the result \(2,\)"):
+    with pytest.raises(
+        adc.ShapeError, match=r"the cotangent of r has shape \(3,\), but the result has \(2,\)"
+    ):
         pullback(np.ones(3))
     with pytest.raises(adc.DtypeError, match="complex128"):
         pullback(1j * PAIR)
@@ -356,10 +358,10 @@ class TestInto:
             (np.empty((2, 1)), adc.ShapeError, r"has shape \(2, 1\)"),
             (np.empty(2, np.float32), adc.DtypeError, "has dtype float32"),
             (np.empty(2, ">f8"), adc.DtypeError, "has dtype >f8"),
-            (np.broadcast_to(0.0, 2), adc.DtypeError, "no writable array"),
+            (np.broadcast_to(0.0, 2), adc.DtypeError, "must be a writable NumPy array"),
             (np.ma.array([0.0, 0.0], mask=[True, False]), adc.DtypeError, "is masked"),
-            ([0.0, 0.0], adc.DtypeError, "no writable array"),
-            (None, adc.DtypeError, "no writable array"),
+            ([0.0, 0.0], adc.DtypeError, "must be a writable NumPy array"),
+            (None, adc.DtypeError, "must be a writable NumPy array"),
         ],
     )
     def test_buffers_that_do_not_fit(
@@ -436,7 +438,7 @@ def test_static_parameters_have_a_program_for_each_value() -> None:
         adc.grad(f, "n")(2, 3)
     with pytest.raises(adc.DtypeError, match="cannot be hashed"):
         f(2, [3])
-    with pytest.raises(adc.DtypeError, match="is a object, which has no meaning"):
+    with pytest.raises(adc.DtypeError, match="is a object, which is not supported"):
         f(2, object())
     with pytest.raises(adc.Error, match="static names 'm', which f does not take"):
         interpreted("def f(x):\n    return x", static=("m",))

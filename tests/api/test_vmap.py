@@ -51,7 +51,7 @@ def test_what_does_not_fit_is_refused():
         adc.vmap(f, 0)(X[:, 0], W)
     with pytest.raises(adc.ShapeError, match="multiply: axis -1 of its operands"):
         adc.vmap(f, (0, None))(X, np.ones(3))
-    with pytest.raises(adc.ShapeError, match="maps no axis"):
+    with pytest.raises(adc.ShapeError, match="does not map any axis"):
         adc.vmap(f, None)(X, W)
     with pytest.raises(adc.ShapeError, match="no axis 0"):
         adc.vmap(f, 0)(X, 1.0)

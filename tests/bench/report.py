@@ -145,16 +145,16 @@ def tables(results: Results) -> str:
         "Targets": known(["workload", "against", "target", "ratio", "met"], target_rows(results)),
         "First gradient, seconds beyond the import + import": first_table(results),
         "Memory of one call beyond its inputs, MB": memory,
-        "What is missing, and why": notes(results),
+        "Not measured": notes(results),
     }
     return "\n\n".join(f"## {head}\n\n{text}" for head, text in parts.items() if text)
 
 
 def _taken(results: Results) -> str:
-    """When, and of which commit; later ones may be faster or slower."""
+    """The date and the commit of the measurement."""
     taken = results.get("taken", {})
-    commit = f", of commit {taken['commit']}," if taken.get("commit") else ""
-    return f"{taken['date']}{commit}" if taken else "a day that was not noted"
+    commit = f" at commit {taken['commit']}" if taken.get("commit") else ""
+    return f"{taken['date']}{commit}" if taken else "an unknown date"
 
 
 def page(results: Results) -> str:

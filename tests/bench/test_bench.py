@@ -393,9 +393,9 @@ def test_the_chart_of_the_readme_shows_the_figures_of_the_page(tmp_path):
 
 
 def test_the_page_says_when_its_figures_were_taken():
-    assert "**Taken on a day that was not noted and not since" in report.page(RESULTS)
+    assert "**Measured on an unknown date. Later changes" in report.page(RESULTS)
     old = report.page(RESULTS | {"taken": {"date": "2026-11-22", "commit": "2981ee1"}})
-    assert "**Taken on 2026-11-22, of commit 2981ee1, and not since" in old
+    assert "**Measured on 2026-11-22 at commit 2981ee1. Later changes" in old
     now = machine.taken()
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", now["date"])
     assert re.fullmatch(r"([0-9a-f]{7,}\+?)?", now["commit"])  # none in what is no checkout

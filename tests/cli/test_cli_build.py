@@ -240,8 +240,8 @@ def test_types_on_the_command_line(tmp_path):
 @pytest.mark.parametrize(
     ("command", "code", "says"),
     [
-        (["x", "--types", "f64, f64"], 2, "--types names 2 types for the parameters x"),
-        (["x", "--types", "f65"], 1, "no type"),
+        (["x", "--types", "f64, f64"], 2, "--types has 2 types for the parameters x"),
+        (["x", "--types", "f65"], 1, "not a type"),
         (["x * y", "--types", "f64[n], f64[n]", "--wrt", "x"], 1, "not a scalar"),
         (["x", "--name", "double"], 1, "'double' cannot be the name of a C function"),
         (
@@ -251,8 +251,8 @@ def test_types_on_the_command_line(tmp_path):
         ),
         (["x", "--name", "expf"], 1, "C has the name"),
         (["x", "--name", "errno"], 1, "C has the name"),
-        (["x", "--name", "2x"], 1, "names are letters, digits and _\n"),
-        (["x[0]", "--types", "f64[n]", "--emit", "ptx"], 1, "needs lengths to be checked at each call"),
+        (["x", "--name", "2x"], 1, "names have letters, digits and _\n"),
+        (["x[0]", "--types", "f64[n]", "--emit", "ptx"], 1, "needs lengths checked at each call"),
     ],
 )
 def test_what_cannot_be_built_is_refused(tmp_path, capsys, command, code, says):
@@ -400,5 +400,5 @@ def test_without_the_toolkit_of_cuda_it_says_what_to_install(tmp_path, capsys, m
     monkeypatch.setattr("adcompiler.cli.build.build", missing)
     command = ["build", "x", "--types", "f64", "--emit", "ptx,cubin", "-o", str(tmp_path / "lib")]
     assert main(command) == 1
-    said = "adc: no ptx and cubin can be made here: libnvrtc was not found\n  help: pip install "
+    said = "adc: no ptx and cubin available here: libnvrtc was not found\n  help: pip install "
     assert said in capsys.readouterr().err

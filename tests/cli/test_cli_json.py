@@ -145,7 +145,7 @@ ERRORS: list[tuple[list[str], int, dict[str, Any]]] = [
     (["run", "a"], 2, {"kind": "UsageError", "message": "f(a) is given no a", "line": None}),
     (["run", "x", "-a", "x=@t.csv"], 1, {"file": "t.csv", "line": 3, "column": 1}),
     (["run", "gone.adc"], 1, {"message": "there is no file gone.adc", "file": None}),
-    (["bench", "a", "--size", "zero"], 2, {"message": "--size zero is no length"}),
+    (["bench", "a", "--size", "zero"], 2, {"message": "--size zero is not a length"}),
     (["check", "a", "--order", "x"], 2, {"remedy": "adc check --help", "kind": "UsageError"}),
     (["explain"], 2, {"message": "Missing argument 'SOURCE'.", "remedy": "adc explain --help"}),
     (["rnu", "a"], 2, {"kind": "UsageError"}),
@@ -177,7 +177,7 @@ def test_notes_and_what_a_python_file_prints_go_to_stderr(capsys, tmp_path):
     assert main(["run", str(file), "--arg", "x=3", "--json"]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out) == {"value": 6.0}
-    assert err == f"hello\nnote: {file}:f, no other one calls it; others: g\n"
+    assert err == f"hello\nnote: using {file}:f, which no other one calls; others: g\n"
 
 
 def test_an_expression_behind_two_dashes_asks_for_nothing(capsys):

@@ -118,10 +118,10 @@ def test_data_from_standard_input(piped, kind):
     [
         (b"", ["x", "-a", "x=@-"], "adc: <stdin> is empty"),
         (b"a,b\n1,2\n", ["x", "-a", "x=@-"], "--arg x=@-:a"),
-        (b"a\none\n", ["a", "-a", "@-"], "<stdin>:2:1: 'one' is no number"),
-        (saved(np.save, X), ["x", "-a", "@-"], "name its parameter: --arg x=@-"),
-        (b"\x93NUMPY\x01", ["x", "-a", "x=@-"], "<stdin> holds no array of numbers"),
-        (b"\xff\xfe", ["x", "-a", "x=@-"], "<stdin> is no text in UTF-8"),
+        (b"a\none\n", ["a", "-a", "@-"], "<stdin>:2:1: 'one' is not a number"),
+        (saved(np.save, X), ["x", "-a", "@-"], "give its parameter: --arg x=@-"),
+        (b"\x93NUMPY\x01", ["x", "-a", "x=@-"], "<stdin> contains no array of numbers"),
+        (b"\xff\xfe", ["x", "-a", "x=@-"], "<stdin> is not UTF-8 text"),
     ],
 )
 def test_what_is_wrong_with_data_from_standard_input(piped, data, args, says):
@@ -186,7 +186,7 @@ def test_the_only_function_of_a_python_file_may_be_a_derivative(piped, folder):
 def test_the_backend_is_that_of_the_decorator_unless_told(piped):
     piped(b"", "run", "m.py:power", "-a", "x=3", "-a", "k=2", "--backend", "cpu")
     said = piped(b"", "run", "m.py:slope", "--backend", "numpy", code=2)
-    assert said.startswith("adc: grad(loss) is made for cpu, by another function\n")
+    assert said.startswith("adc: grad(loss) is compiled for cpu, as a derivative of another function\n")
 
 
 @pytest.mark.parametrize(

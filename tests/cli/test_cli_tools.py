@@ -46,7 +46,7 @@ def test_explain_says_why_what_and_how_much():
 
 def test_explain_leaves_out_what_wrt_leaves_out():
     text = adc.compile("x * y").explain("x")
-    assert "y: not asked for: wrt leaves it out" in text
+    assert "y: not asked for: wrt omits it" in text
     assert re.search(r"saved by forward for propagate\n  y: input, f64, 8 bytes\n", text)
     nothing = adc.compile("floor(x)").explain()
     assert "mode\n  nothing\nsaved by forward for propagate\n  nothing" in nothing
@@ -137,7 +137,7 @@ def test_lengths_as_they_are_written(written):
 
 @pytest.mark.parametrize("written", ["0", "-5", "1.5", "1e-3", "many", "n=", "1e30"])
 def test_what_is_no_length(written):
-    with pytest.raises(adc.Error, match="is no length"):
+    with pytest.raises(adc.Error, match="is not a length"):
         lengths([written])
 
 

@@ -111,7 +111,7 @@ def test_what_the_collector_does_not_see_is_counted(w):
     found = tape.leaks()
     assert found.holders == ()
     assert found.startswith("2 operations recorded and held")
-    assert "2 operations: held where Python's collector does not look" in found
+    assert "2 operations: held where Python's collector cannot look" in found
 
 
 def test_others_may_record_while_graphs_are_looked_at(w):

@@ -164,7 +164,7 @@ def test_check_finds_the_route_that_was_not_recorded():
 def test_a_route_that_was_not_recorded_is_warned_of_where_it_is_read():
     """Where the gradient is recorded: else no derivative of higher order is wrong."""
     a, b = Variable([0.5, 1.0], name="a"), Variable([2.0, 3.0], name="b")
-    with pytest.warns(UserWarning, match=r"record\(\[a, b\].* reads t, which is none of its") as told:
+    with pytest.warns(UserWarning, match=r"record\(\[a, b\].* reads t, which is not one of its") as told:
         tape.grad(recorded(False)(a, b), [a, b], create_graph=True)
     assert told[0].filename == __file__
     with warnings.catch_warnings():
@@ -277,7 +277,7 @@ def test_a_median_of_what_is_not_known():
     [
         ("np.average(x, weights=v)", "axis="),
         ("np.average(v, weights=v * 0)", "sum"),
-        ("np.average(x, 0, v)", "one weight for each"),
+        ("np.average(x, 0, v)", "one weight per position"),
         ("np.cross(v[:2], v[:2])", r"x[..., 0] * y[..., 1]"),
         ("np.median(v, axis=2)", "axes"),
     ],

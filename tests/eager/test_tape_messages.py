@@ -60,7 +60,7 @@ def test_a_loss_is_printed_with_a_format():
     loss = (adc.Variable([1.0, 2.0], requires_grad=True) ** 2).sum()
     assert f"{loss:.2f} {loss:>6.1f}" == "5.00    5.0"
     assert f"{loss}" == str(loss)
-    with pytest.raises(adc.ShapeError, match=r"shape \(2,\) is not one number"):
+    with pytest.raises(adc.ShapeError, match=r"shape \(2,\) is not a number"):
         format(adc.Variable([1.0, 2.0]), ".2f")
 
 

@@ -37,7 +37,7 @@ def test_the_text_shows_values_shapes_lines_gradients_and_cuts():
     assert "w = Variable([0.5, -1.0], requires_grad=True" in text
     line = example.__code__.co_firstlineno + 4
     assert f"cut: .item(), test_draw.py:{line}" in text
-    assert "cut: detach() begins a graph of its own" in text
+    assert "cut: detach() starts a new graph" in text
     assert "[cut: its derivative is zero everywhere]" in text
     assert repr(tape.draw(loss)) == text
 

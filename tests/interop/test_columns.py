@@ -52,7 +52,7 @@ NO_NUMBERS = {
     "tring": lambda library: column(library, ["a"]),
     "column 'name'": lambda library: table(library, {"a": [1.0], "name": ["x"]}),
     "column 'b' .* missing": lambda library: table(library, {"a": [1.0], "b": [None]}),
-    "truth values beside": lambda library: table(library, {"a": [1.0], "b": [True]}),
+    "both boolean and numeric": lambda library: table(library, {"a": [1.0], "b": [True]}),
 }
 
 

@@ -135,7 +135,7 @@ def test_datasets_are_dicts_of_their_variables():
 def test_other_libraries_beside_are_refused():
     pd = pytest.importorskip("pandas")
     T, _ = given()
-    with pytest.raises(adc.DtypeError, match="beside others of xarray"):
+    with pytest.raises(adc.DtypeError, match="but others are of xarray"):
         energy(T, pd.Series([1.0, 2.0, 3.0]))
 
 

@@ -29,7 +29,7 @@ MATRICES = {
 OTHERS = {  # the axis matters otherwise
     "less": "x[i] if i < j else 0",
     "the other's value": "x[j] if i == j else 0",
-    "a truth value": "i == j",
+    "a boolean": "i == j",
     "its number": "x[i] if i == j else j * 1.0",
 }
 

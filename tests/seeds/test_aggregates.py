@@ -65,7 +65,7 @@ def simple_variable_wrong(a, b):
 def test_simple_variable_wrong_warns():
     """On "We do not get an error", but something is wrong: da is None. The warning names t."""
     with pytest.warns(
-        UserWarning, match=r"reads t(.|\n)*none of its inputs and outputs(.|\n)*Record t as an"
+        UserWarning, match=r"reads t(.|\n)*not one of its inputs or outputs(.|\n)*Record t as an"
     ):
         da, db = run_gradients(simple_variable_wrong)
     assert da is None

@@ -195,7 +195,7 @@ def test_is_it_the_previous_acceleration():
     with pytest.raises(adc.GraphError) as caught:
         moved(p).backward()
     assert "self.acc = self.acc * self.mass" in str(caught.value)
-    assert "if it is meant as a constant here, use detach()" in str(caught.value)
+    assert "if it is a constant here, use detach()" in str(caught.value)
 
 
 def test_reset_prev_acc():
@@ -266,7 +266,7 @@ def test_no_grad_is_named_by_the_message():
     assert "test_nenwin_training.py" in str(caught.value)
     assert "computed under no_grad" in str(caught.value)
     assert "outside of `with adc.no_grad():`" in str(caught.value)
-    assert "help: where no input requires one, create" in str(caught.value)  # these do
+    assert "help: if no input requires one, create" in str(caught.value)  # these do
 
 
 ROLLOUT = """

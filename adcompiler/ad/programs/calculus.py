@@ -1,4 +1,4 @@
-"""Differentiation as lowering asks for it: `diff` and `grad` inside the language."""
+"""Differentiation during lowering: `diff` and `grad` inside the language."""
 
 from __future__ import annotations
 

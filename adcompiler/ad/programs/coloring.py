@@ -1,10 +1,10 @@
-"""Coloring: which columns of a sparse matrix one direction can serve, and how its entries are found again.
+"""Coloring: which columns of a sparse matrix can share a direction, and how entries are recovered.
 
-Columns of one color share no row, so that the product with the sum of their unit vectors holds each entry
-alone (Curtis, Powell and Reid 1974). A few rows that are much fuller than the others would force as many
-colors as they have entries: these *lone* rows are asked for one by one, by the other mode of differentiation
-(or, of a symmetric matrix, as columns), and the others are colored without them. The greedy coloring
-is a dozen lines, so it is written here: SciPy's is private, and other libraries would be a dependency more.
+Columns of one color share no row, so the product with the sum of their unit vectors contains each entry
+separately (Curtis, Powell and Reid 1974). A few rows that are much fuller than the others would force as many
+colors as they have entries. These *lone* rows are computed one by one, by the other mode of differentiation
+(or, for a symmetric matrix, as columns), and the others are colored without them. The greedy coloring takes
+a dozen lines here: SciPy's is private, and another library would be a dependency.
 """
 
 from __future__ import annotations

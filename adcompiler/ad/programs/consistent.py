@@ -1,10 +1,9 @@
-"""Which saved values a backward pass may not read: those that it would compare with what they were made of.
+"""Saved values that a backward pass may not read, because it would compare them with recomputed values.
 
-A backward pass computes again what is not saved. Sums, results of loops and routines may come out with
-another last bit there, since their loops are others. That is harmless unless it meets a decision: a maximum
-that forward has saved equals none of the sums that are computed again, so that its gradient would be lost.
-Where a decision is about a saved value and about something that this value was made of, and that is computed
-again, the saved value is computed again as well: then both are of one run.
+A backward pass recomputes values that are not saved. Sums and results of loops and routines may then have a
+different last bit, because they are computed in other loops. That matters in decisions: a saved maximum may
+equal none of the recomputed sums, and its gradient would be lost. If a decision compares a saved value with a
+recomputed value that it was made from, the saved value is recomputed too, so both come from one computation.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What each case of a batch contributes to the gradient of an argument that all cases share.
+"""The contribution of each case of a batch to the gradient of an argument that all cases share.
 
 An argument is broadcast over those axes of the result that it lacks, or in which it has length 1. Its
-gradient is a sum over exactly these axes; here the terms of that sum stand apart, along leading axes.
+gradient is a sum over exactly these axes. Here the terms of that sum are kept, along leading axes.
 """
 
 from __future__ import annotations

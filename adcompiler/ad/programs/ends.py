@@ -1,7 +1,7 @@
-"""Where in a program derivatives end that would reach an array: forward from it, to what passes none on.
+"""Where derivatives with respect to an array end: forward from it, to operations that pass none on.
 
 A derivative ends at an operation without one (a comparison, a conversion to integers), and at one that is
-zero everywhere. What these decide, a branch or an index, has its own derivative, but none by them.
+zero everywhere. A branch or index that they decide has derivatives, but not with respect to them.
 """
 
 from __future__ import annotations

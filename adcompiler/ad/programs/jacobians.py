@@ -2,7 +2,7 @@
 
 A direction is a one-hot tangent (or cotangent): a Kronecker delta between the direction's axes and
 the array's own. A sum against a delta is contracted away (passes/arrays/contract.py), so that a diagonal
-Jacobian costs as much as its entries.
+Jacobian costs only as much as its entries.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""What to save, by a minimum cut: bytes written and read again, against work done again.
+"""Choice of saved values by a minimum cut: bytes written and read against work repeated.
 
-An array that propagate needs is either saved, which costs its bytes, or computed again, which costs its work
-and needs what it reads. With a node in(a) and a node out(a) for each array, the arcs
+An array that propagate needs is either saved, which costs its bytes, or recomputed, which costs its work and
+needs the arrays it reads. With a node in(a) and a node out(a) for each array, the arcs
 
     source -> in(a)      the work of computing a again
     in(a)  -> out(a)     the bytes of saving a
-    out(p) -> in(a)      endless, where a reads p
-    out(a) -> sink       endless, where propagate reads a
+    out(p) -> in(a)      infinite, where a reads p
+    out(a) -> sink       infinite, where propagate reads a
 
 make every finite cut between source and sink a choice: an arc is paid for where it leads from the source's
 side to the sink's, so an array whose out(a) is on the sink's side is saved if its in(a) is not, and if it is,
 then all that it reads is on the sink's side too. The cheapest choice is a minimum cut (Ford and Fulkerson
-1956). All items of a loop are made by its iterations: its work stands on an arc of its own.
+1956). All items of a loop come from its iterations, so its work is on a separate arc.
 """
 
 from __future__ import annotations

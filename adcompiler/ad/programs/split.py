@@ -191,7 +191,7 @@ def by_names(names: Sequence[str]) -> Choice:
         for name in names:
             if name not in arrays:
                 raise Error(
-                    f"there is no {name!r} to save in {forward.name.removesuffix('.forward')}",
+                    f"there is no value {name!r} to save in {forward.name.removesuffix('.forward')}",
                     remedy=f"there are {', '.join(arrays)}",
                 )
         return [arrays[name] for name in names if not isinstance(arrays[name], Input)]

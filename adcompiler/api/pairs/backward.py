@@ -1,8 +1,8 @@
-"""SlangPy's `f.backward`: gradients of a joint program of arguments and cotangents, gathered by pairs.
+"""SlangPy's `f.backward`: gradients by a joint program of arguments and cotangents, accumulated in pairs.
 
 The program is a pullback (`ad/programs/split.py`); where pairs nest it runs on dual numbers
-(`ad/programs/duals.py`). Calls with numbers and arrays alone go through an inline cache, as calls of the
-function itself do.
+(`ad/programs/duals.py`). Calls with only numbers and arrays use an inline cache, like calls of the function
+itself.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class GradientRequest(NamedTuple):
 
     @property
     def how(self) -> str:
-        """How it gathers."""
+        """Its accumulator."""
         return self.holder.accumulator if isinstance(self.holder, DiffPair) else "sum"
 
     @property
@@ -74,12 +74,12 @@ class GradientRequest(NamedTuple):
         return floats_of(self.kind, self.first)
 
     def asks(self) -> bool:
-        """Whether it gathers a gradient; raises what says why it cannot."""
+        """Whether it accumulates a gradient; raises an error if it cannot."""
         holder = self.holder
         needed = bool(holder.needs_grad if isinstance(holder, DiffPair) else holder.requires_grad)
         if needed and not isinstance(holder, DiffPair) and not holder.is_leaf:
             raise GraphError(
-                f"{holder.name} was computed: f.backward() leaves gradients in leaves only",
+                f"{holder.name} was computed: f.backward() stores gradients only in leaves",
                 remedy="call f on it, and backward() of the result",
             )
         if needed and self.items and self.how != "sum":
@@ -90,7 +90,7 @@ class GradientRequest(NamedTuple):
             what = getattr(self.kind, "dtype", "without floats")
             raise DtypeError(
                 f"{self.path} is {what}: there is no derivative with respect to it",
-                remedy="pass floats, or the value itself instead of a pair",
+                remedy="pass floats, or the value instead of a pair",
             )
         return needed
 
@@ -99,12 +99,12 @@ class GradientRequest(NamedTuple):
         return gradient is None or (isinstance(self.holder, DiffPair) and gradient is self.holder.d)
 
     def gather(self, gradient: Any) -> None:
-        """Leave a gradient with the pair or Variable."""
+        """Store a gradient in the pair or Variable."""
         if isinstance(self.holder, DiffPair):
             self.holder.gather(gradient)
         elif isinstance(gradient, DiffPair):
             raise GraphError(
-                f"{self.path} is a Variable beside pairs of pairs: its .grad has no place for a tangent",
+                f"{self.path} is a Variable among pairs of pairs: its .grad cannot hold a tangent",
                 remedy="pass a DiffPair of its value",
             )
         else:
@@ -119,7 +119,7 @@ def firsts(types: Types) -> list[int]:
 def needs_in(
     path: str, kind: Any, arg: Any, first: int, items: tuple[int, ...] = ()
 ) -> Iterator[GradientRequest]:
-    """The pairs and Variables in an argument, outside of others."""
+    """The pairs and Variables in an argument, outside others."""
     if isinstance(kind, Ragged):
         if is_marked(arg) or any(map(is_marked, arg)):
             refuse("a pair or Variable", (kind,))
@@ -165,7 +165,7 @@ def _number(item: np.ndarray) -> Any:
 
 
 def answer(path: str, kind: Any, arg: Any, gradients: Mapping[str, Any]) -> Any:
-    """What the pairs and Variables in an argument gathered, nested like it."""
+    """The gradients of pairs and Variables in an argument, nested like it."""
     if is_marked(arg):
         return gradients.get(path)
     if not isinstance(kind, Container) or (container := opened(arg, path)) is None:
@@ -197,8 +197,8 @@ def _wrapped(wrapper: Wrapper | None, found: Found) -> Found:
 
 
 class Asked(NamedTuple):
-    """What a program of gradients is made for: inputs whose gradients are asked for, and of which of these
-    the sum of all elements; results that have a cotangent; the order of dual numbers, and their parts."""
+    """The request for a program of gradients: inputs with gradients, and those of which only the sum of all
+    elements is wanted; results that have a cotangent; the order of dual numbers, and their parts."""
 
     types: Types
     wanted: tuple[int, ...]
@@ -209,7 +209,7 @@ class Asked(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """A program of gradients: the inputs that it takes, and the wanted inputs whose gradients it gives."""
+    """A program of gradients: its inputs, and the inputs whose gradients it returns."""
 
     compiled: Specialisation
     inputs: list[Coefficient]
@@ -234,16 +234,16 @@ class Ready(NamedTuple):
 class Backward(Style):
     """Reverse mode: `f.backward(*args, dresult)` with a cotangent nested like the result.
 
-    Each DiffPair that is an argument or a part of one gathers its gradient in `d`, each Variable that
-    requires one in `.grad`; without any, every float argument has one. Returns what each argument gathered
-    in this call, nested like it, None for the others and for zero.
+    Each DiffPair that is an argument or a part of one accumulates its gradient in `d`, each Variable that
+    requires one in `.grad`; without any, every float argument has one. Returns the gradients of this call,
+    nested like the arguments, None for others and for zero.
 
-    A cotangent may also be named, `dresult=...`, or be the `d` of a pair for the result, `_result=pair`.
-    Where a pair's p holds pairs, these are dual numbers: gradients are pairs, of the gradient and its
+    A cotangent may also be passed by name, `dresult=...`, or as the `d` of a pair for the result,
+    `_result=pair`. Pairs inside a pair's p are dual numbers: gradients are then pairs of the gradient and its
     derivative along the tangents of the arguments and of the cotangent.
 
     Raises ShapeError for a cotangent of another shape or structure, GraphError for Variables that were
-    computed, LimitError for pairs that nest more than six deep.
+    computed, LimitError for pairs nested more than six deep.
     """
 
     __slots__ = ("replayed",)
@@ -389,9 +389,9 @@ class Backward(Style):
             shape = extent(lowered.func.results[k].shape, sizes, of_values.values(values))
             if np.shape(seed) != shape:
                 raise ShapeError(
-                    f"the cotangent of {lowered.func.result_names[k]} has shape {np.shape(seed)}, the result "
-                    f"{shape}",
-                    remedy="a cotangent has its result's shape",
+                    f"the cotangent of {lowered.func.result_names[k]} has shape {np.shape(seed)}, but the "
+                    f"result {shape}",
+                    remedy="a cotangent must have its result's shape",
                 )
 
     def _run(
@@ -488,8 +488,8 @@ def program(f: Differentiable, lowered: Lowered, path: str, number: int) -> Spec
     axes = shared_axes(func.inputs[number].shape, func.results[0].shape)
     if axes is None:
         raise ShapeError(
-            f'{path} is not broadcast to the result of {f.__name__}: "push" and "first" gather what '
-            "each entry of the result contributes",
+            f'{path} is not broadcast to the result of {f.__name__}: "push" and "first" need one '
+            "contribution for each entry of the result",
             remedy='use the accumulator "sum"',
         )
     made = run(SIMPLIFY, contributions(func, number, axes))
@@ -505,8 +505,8 @@ def contributed(
     seed = np.asarray(as_numpy("the cotangent", cotangent))
     if seed.dtype.kind not in "biuf" or seed.ndim != result.rank:
         raise ShapeError(
-            f"the cotangent is {seed.dtype} of shape {seed.shape}, the result has rank {result.rank}",
-            remedy="a cotangent has its result's shape and is real",
+            f"the cotangent is {seed.dtype} of shape {seed.shape}, but the result has rank {result.rank}",
+            remedy="a cotangent must be real and have its result's shape",
         )
     seed = seed.astype(NUMPY[result.dtype])
     found = np.asarray(compiled([*values, seed if seed.ndim else seed[()]], plain)[0])
@@ -521,7 +521,7 @@ def contributed(
 
 
 class Scattered(NamedTuple):
-    """A program of gradients apart: what adds those of some results to arrays, and the rest of it."""
+    """A program of gradients in two parts: one adds those of some results to arrays, and the rest."""
 
     rest: Specialisation
     kept: list[int]
@@ -530,7 +530,7 @@ class Scattered(NamedTuple):
     def run(
         self, args: Sequence[Any], sizes: Sequence[int], plain: bool, targets: Mapping[int, np.ndarray]
     ) -> list[Any]:
-        """The results; those that have a target are added to it, once it is known that there is no error."""
+        """The results; those with a target are added to it, after all checks have passed."""
         found: dict[int, Any] = dict(zip(self.kept, self.rest.run(sizes, args, plain), strict=True))
         for number, programs in self.adding.items():
             for program in programs:

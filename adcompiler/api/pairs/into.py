@@ -1,4 +1,4 @@
-"""Results that are written into buffers of the caller: NumPy's arrays, or a device's."""
+"""Results written into buffers of the caller: NumPy arrays, or arrays on a device."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ MOST_WORK = 100_000  # for the question whether two buffers share an element
 
 
 def call_into(f: Any, result: Any, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
-    """A call with SlangPy's `_result`: an array, or a tuple of them nested like the results, to write to; a
-    DiffPair, whose p it is; "numpy" for arrays instead of numbers; None for what a call returns."""
+    """A call with SlangPy's `_result`: an array, or a tuple of arrays nested like the results, to write to; a
+    DiffPair with it as p; "numpy" for arrays instead of numbers; None for an ordinary call."""
     if result is None or (isinstance(result, str) and result == "numpy"):
         found = f(*args, **keywords)
         return found if result is None else mapped(np.asarray, found)
     held = find_hook([*((f"argument {k}", a) for k, a in enumerate(args)), *keywords.items()])
     if held is not None and not is_adapted(held):
         raise GraphError(
-            f"_result is written to, which no graph remembers, and an argument is a {type(held).__name__}",
-            remedy="leave _result out, or pass the value",
+            f"_result cannot be part of a graph, but an argument is a {type(held).__name__}",
+            remedy="omit _result, or pass the value",
         )
     if not isinstance(result, DiffPair):
         return f.into(result, *args, **keywords)
@@ -71,7 +71,7 @@ def _refuse_overlaps(targets: Sequence[Any], found: Specialisation) -> None:
         if isinstance(target, np.ndarray) and overlaps_itself(target):
             raise ShapeError(
                 f"elements of the buffer for {names[k]} share memory (strides {target.strides})",
-                remedy="pass an array of its own: np.empty(...)",
+                remedy="pass a separate array: np.empty(...)",
             )
         for other, name in zip(targets[:k], names, strict=False):
             if target is other or (_are_arrays(target, other) and _share(target, other)):
@@ -93,7 +93,7 @@ def _share(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 def overlaps_itself(array: np.ndarray) -> bool:
-    """Whether elements of an array share memory: some stride does not step over what lies inside of it."""
+    """Whether elements of an array share memory: some stride does not step over what lies inside it."""
     inside = array.itemsize
     for stride, n in sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1):
         if stride < inside:
@@ -116,7 +116,7 @@ def _check(k: int, target: Any, array: Array, found: Specialisation, sizes: list
     if not there and (not isinstance(target, np.ndarray) or not target.flags.writeable):
         what = "read-only" if isinstance(target, np.ndarray) else f"a {type(target).__name__}"
         raise DtypeError(
-            f"the buffer for {name} is no writable array of NumPy's, but {what}",
+            f"the buffer for {name} must be a writable NumPy array, not {what}",
             remedy=f"pass np.empty({shape})",
         )
     if tuple(target.shape) != shape:

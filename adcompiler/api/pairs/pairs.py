@@ -1,4 +1,4 @@
-"""Pairs of a value and its derivative, as SlangPy's styles take and give them, and how they gather."""
+"""Pairs of a value and its derivative, for SlangPy's call styles, and their accumulators."""
 
 from __future__ import annotations
 
@@ -18,24 +18,23 @@ from adcompiler.runtime.programs.snapshot import snapshot
 from adcompiler.targets.buffers import POOL
 
 ACCUMULATORS = ("sum", "total", "push", "first")
-BEGIN = "assign d = None to begin a new sum"
+BEGIN = "assign d = None to start a new sum"
 
 
 class DiffPair:
-    """A value `p` and its derivative `d`: a tangent for `forward`, what `backward` has gathered after it.
+    """A value `p` and its derivative `d`: a tangent for `forward`, a gradient after `backward`.
 
     p            a number, an array, or a container of these (a struct). A pair, or a container with pairs,
                  makes it a dual number, for derivatives of higher order (docs/slangpy.md)
     d            shaped (and nested) like p; None stands for zero
-    accumulator  how `backward` gathers what the entries of the result contribute, where they share p by
-                 broadcasting: "sum" adds all to d, "push" appends each to the list d, "first" keeps in d the
-                 first there ever was. "total" adds all contributions to all elements of p to one number
-    needs_grad   whether `backward` gathers a gradient
+    accumulator  how `backward` combines contributions of result entries that share p by broadcasting: "sum"
+                 adds all to d, "push" appends each to the list d, "first" keeps the very first in d,
+                 "total" adds all contributions to all elements of p to one number
+    needs_grad   whether `backward` computes a gradient
 
-    A pair is what needs a gradient: `backward` gives none to other arguments, unless there is no pair.
-    Where p is gathered from, `p[index]`, and d is an array already, `backward` adds to that very array, in
-    time that does not depend on its length, and returns it.
-    `primal` and `grad` are other names of p and d, as SlangPy has them.
+    If there are pairs, `backward` gives no gradients to other arguments. If p is read by a gather,
+    `p[index]`, and d is already an array, `backward` adds to that array in place, in time independent of its
+    length, and returns it. `primal` and `grad` are SlangPy's names of p and d.
     """
 
     __slots__ = ("_accumulator", "d", "needs_grad", "p")
@@ -48,7 +47,7 @@ class DiffPair:
 
     @property
     def accumulator(self) -> str:
-        """How `backward` gathers: "sum", "total", "push" or "first"."""
+        """The accumulator of `backward`: "sum", "total", "push" or "first"."""
         return self._accumulator
 
     @accumulator.setter
@@ -85,7 +84,7 @@ class DiffPair:
         return f"DiffPair({self.p!r}, {self.d!r})"
 
     def gather(self, found: Any) -> None:
-        """Add to `d` what one `backward` found: a gradient, or a list of contributions."""
+        """Add the result of one `backward` to `d`: a gradient, or a list of contributions."""
         if type(found) is not float:
             found = copied(found)  # the caller gets what is gathered as well
         if self.accumulator == "push":
@@ -97,7 +96,7 @@ class DiffPair:
 
 
 def copied(found: Any) -> Any:
-    """What was found, in memory of its own."""
+    """A copy of the result."""
     if isinstance(found, DiffPair):
         return DiffPair(copied(found.p), copied(found.d))
     return mapped(lambda v: v.copy() if is_adapted(v) and hasattr(v, "copy") else snapshot(v), found)
@@ -116,13 +115,13 @@ def _added(one: Any, other: Any) -> Any:
     if container is None:
         if np.shape(one) != np.shape(other):
             raise ShapeError(
-                f"the pair's d has shape {np.shape(one)}, its gradient {np.shape(other)}",
+                f"the pair's d has shape {np.shape(one)}, but its gradient {np.shape(other)}",
                 remedy=BEGIN if np.ndim(one) else f'{BEGIN}; accumulator="total" adds up all elements',
             )
         return _sum(one, other)
     before = opened(one, "a gradient")
     if before is None or before.keys != container.keys:
-        raise ShapeError("the pair's d is not nested like its p", remedy=BEGIN)
+        raise ShapeError("the pair's d does not have the structure of its p", remedy=BEGIN)
     return container.build([_added(a, b) for a, b in zip(before.parts, container.parts, strict=True)])
 
 

@@ -1,4 +1,4 @@
-"""What pairs hold beside values: tangents of arguments and cotangents of results, by their dual parts."""
+"""The derivatives in pairs: tangents of arguments and cotangents of results, by their dual parts."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ def _cotangent(value: Any, result: Array, name: str) -> Any:
         raise DtypeError(f"the cotangent of {name} is {array.dtype}", remedy="pass real numbers")
     if np.ndim(array) != result.rank:
         raise ShapeError(
-            f"the cotangent of {name} has shape {np.shape(array)}, the result has rank {result.rank}",
-            remedy="a cotangent has its result's shape",
+            f"the cotangent of {name} has shape {np.shape(array)}, but the result has rank {result.rank}",
+            remedy="a cotangent must have its result's shape",
         )
     if device and result.rank:
         return array
@@ -113,7 +113,7 @@ def spread(place: Any, value: Any, order: int, name: str, first: int = 0, parts:
         yield first, parts, name, place, value
     elif isinstance(place, Static):
         if parts and value != place.value:
-            raise ShapeError(f"{name} is no float, but a {type(value).__name__} is given", remedy=NO_FLOAT)
+            raise ShapeError(f"{name} is not a float, but is given a {type(value).__name__}", remedy=NO_FLOAT)
     elif isinstance(place, Ragged):
         if parts:
             refuse("a pair", (place,))

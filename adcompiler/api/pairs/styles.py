@@ -1,4 +1,4 @@
-"""SlangPy's styles of differentiation, and of these `f.forward`: jvp with derivatives in pairs."""
+"""SlangPy's call styles; here `f.forward`: jvp with derivatives in pairs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_ORDERS = 6  # pairs in pairs: a program of order n has 2^n results for each
 
 
 class Differentiable(Traceable, Protocol):
-    """What is called in these styles."""
+    """Objects called in these styles."""
 
     __name__: str
     parameters: tuple[Parameter, ...]
@@ -72,10 +72,10 @@ class Style:
 class Forward(Style):
     """Forward mode: a DiffPair for each result, along the tangents of DiffPairs among the arguments.
 
-    `f.forward(*args)`: a pair may stand for an argument or for any part of one. None, as a tangent or a part
-    of one, stands for zero, and so do arguments that are no pairs. Pairs of pairs are dual numbers: the
-    results are nested as deeply. Raises ShapeError for a tangent of another shape or structure, DtypeError
-    for one of what is no float, LimitError for pairs that nest more than six deep.
+    `f.forward(*args)`: a pair may replace an argument or any part of one. A tangent of None, or a part of it,
+    means zero, and so do arguments that are not pairs. Pairs of pairs are dual numbers: the results are
+    nested equally deeply. Raises ShapeError for a tangent of another shape or structure, DtypeError for one
+    of a value that is not a float, LimitError for pairs nested more than six deep.
     """
 
     __slots__ = ()
@@ -111,8 +111,8 @@ def checked(order: int) -> int:
     """How deep pairs nest, if that is not too deep."""
     if order > MOST_ORDERS:
         raise LimitError(
-            f"pairs nest {order} deep, {MOST_ORDERS} at most",
-            remedy="adc.taylor gives derivatives of high order along one direction",
+            f"pairs are nested {order} deep; the limit is {MOST_ORDERS}",
+            remedy="use adc.taylor for high orders along one direction",
         )
     return order
 
@@ -161,8 +161,8 @@ def split_cotangent(
         return bind(name, parameters, args, rest), of_result(given) if named == ["_result"] else given
     if keywords:
         raise ArgumentError(
-            f"{name}.backward is given {', '.join(keywords)} by name, and no cotangent",
-            remedy=f"name it as well: dresult=...; it takes ({listed})",
+            f"{name}.backward is given {', '.join(keywords)} by name, but no cotangent",
+            remedy=f"pass it by name too: dresult=...; it takes ({listed})",
         )
     if len(args) != len(parameters) + 1:
         raise ArgumentError(f"{name}.backward is given {len(args)} arguments", remedy=f"it takes ({listed})")

@@ -1,10 +1,10 @@
 """Calls of compiled functions with Variables: aggregate operations, whose propagate is compiled too.
 
 One call is one entry, however long the function. Its outputs are the results *and* the temporaries
-that propagate reads: a derivative of higher order reaches the inputs through those as well, which is
-what hand-written aggregates get wrong. propagate is a program of its own for each pattern of None;
-when it is to be differentiated in turn it is recorded as the next aggregate, with its own saved
-temporaries, and so on to any order.
+that propagate reads: derivatives of higher order reach the inputs through these too, which
+hand-written aggregates often miss. Each pattern of None has its own propagate program. When propagate
+is differentiated, it is recorded as the next aggregate, with its own saved temporaries, and so on to
+any order.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The inline cache of aggregates: what a call with Variables looked up, for calls of the same types.
+"""The inline cache of aggregates: results of look-ups, for calls with the same types.
 
-Looking up types, programs and lengths takes longer than a small kernel. A call keeps what it found, and the
-next with the same lengths runs the kernel by its door: recording costs what its Variables and its entry cost.
+Looking up types, programs and lengths takes longer than a small kernel. A call stores what it found, and the
+next call with the same lengths runs the kernel directly: recording costs only its Variables and its entry.
 """
 
 from __future__ import annotations

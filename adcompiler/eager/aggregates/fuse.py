@@ -30,7 +30,7 @@ def fuse(fn: Any = None, /, *, backend: str = "cpu") -> Any:
     dtypes, run as one compiled aggregate with derivatives of any order. Python numbers are its inputs, so
     another number never recompiles. What is seen for the first time runs operation by operation.
 
-    Values, gradients, None and the order of effects are those of `fn`, but for rounding. Calls of fused
+    Values, gradients, None and the order of effects are those of `fn`, except for rounding. Calls of fused
     functions inside one are part of it. `backend` is as for `compile`. Raises DtypeError for what is no
     function, or one that runs after it has returned: generators and coroutines.
     """
@@ -44,8 +44,8 @@ def _fused(fn: Any, backend: str) -> Any:
         raise DtypeError(f"fuse is given a {type(fn).__name__}", remedy="pass a Python function")
     if any(late(fn) for late in LATE):
         raise DtypeError(
-            f"{getattr(fn, '__name__', fn)} runs after its call returned: it is a generator or coroutine",
-            remedy="fuse the functions that it calls",
+            f"{getattr(fn, '__name__', fn)} is a generator or coroutine, which runs after its call",
+            remedy="fuse the functions it calls instead",
         )
     maker(backend)
     trie = Trie(backend)

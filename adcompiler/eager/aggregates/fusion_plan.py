@@ -1,8 +1,8 @@
 """A graph of deferred operations as compiled aggregates.
 
-No output of an aggregate may be computed from another one: a gradient with respect to a result that somebody
-holds flows through it. So operations have levels, which rise behind such a result, and each level is one
-program; what a higher level reads of a lower one is an output of that one too.
+No output of an aggregate may be computed from another one, because a gradient with respect to a result that
+is still referenced flows through it. Therefore operations have levels, which rise after such a result, and
+each level is one program. Values of a lower level that a higher one reads are outputs too.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Deferred operations of one thread: a graph that is known before it is run, by a trie of operations.
+"""Deferred operations of one thread: a trie of operations recognises graphs before they run.
 
-Python runs; an operation on Variables whose path through the trie was taken before is only noted, and its
-result is a `Deferred`: a Variable without a value. What asks for its value, entry or version finds no such
-attribute, and that runs all that is pending. On a path that is new, operations run at once and the trie
-learns them, with the shapes and dtypes of their results. So guards are the keys of the trie, one look-up an
-operation.
+Python runs. An operation on Variables whose path through the trie is known is only noted, and its result is a
+`Deferred`: a Variable without a value. Access to its value, entry or version finds no such attribute, which
+runs all pending operations. On a new path, operations run at once and the trie records them, with the shapes
+and dtypes of their results. The keys of the trie are the guards: one look-up per operation.
 """
 
 from __future__ import annotations
@@ -180,7 +179,7 @@ OPERATIONS: Mapping[str, Operation] = {
 
 
 MOST_OPERATIONS = 200  # of one graph: what is longer is cut
-MOST_SITES = 20_000  # of one function, which forgets them all and begins anew
+MOST_SITES = 20_000  # of one function, which forgets them all and starts again
 FEWEST_OPERATIONS = 3  # operations that are worth a kernel
 EXPONENTS = (-2, -1, 1, 2, 3, 4, 0.5, -0.5)  # are guards: a power of 2 is a product
 MOST_PATTERNS = 20  # of results that are held, at one place
@@ -299,8 +298,8 @@ def _force(v: Deferred) -> None:
     graph: Graph = v.__dict__["_pending"][0]
     if graph.thread != get_ident():
         raise GraphError(
-            "a Variable is read that another thread has not computed yet",
-            remedy="return it from the fused function, or read its .value there, before others use it",
+            "this Variable has not been computed yet by another thread",
+            remedy="return it from the fused function, or read its .value there, before sharing it",
         )
     graph.flush()
 

@@ -1,4 +1,4 @@
-"""What a backward pass begins with, and the gradients that it gives out: cotangents as Variables."""
+"""Cotangents as Variables: the seeds of a backward pass, and the gradients it returns."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def seed(v: Variable, cotangent: Any) -> Variable:
     found: Variable = cotangent if is_variable(cotangent) else Node.kind(cotangent)
     if found.shape != v.shape:
         raise ShapeError(
-            f"the cotangent of {v.name} has shape {found.shape}, {v.name} has {v.shape}",
-            remedy="a cotangent has its Variable's shape",
+            f"the cotangent of {v.name} has shape {found.shape}, but {v.name} has {v.shape}",
+            remedy="a cotangent must have its Variable's shape",
         )
     made: Variable = found.astype(v.dtype)
     return made

@@ -1,4 +1,4 @@
-"""`adc.no_grad()` and `adc.enable_grad()`: whether this thread's operations are recorded, as PyTorch's."""
+"""`adc.no_grad()` and `adc.enable_grad()`: whether operations of this thread are recorded, as in PyTorch."""
 
 from __future__ import annotations
 

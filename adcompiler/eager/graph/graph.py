@@ -2,11 +2,11 @@
 
 A Variable holds the entry that computed it, and an entry holds its inputs but not its outputs: a
 graph dies, at once and without the garbage collector, with the last Variable that was computed by
-it. Where a backward pass needs an output again (tanh does), the entry makes a Variable that stands
-for the same one: the two share a serial number, and serial numbers are what cotangents are kept by.
+it. If a backward pass needs an output (as for tanh), the entry makes a Variable that represents the
+same one: both share a serial number, and cotangents are stored by serial number.
 
-A Variable that is changed in place gets another serial number and entry, so an entry remembers those that
-its inputs had (`edges`), and where the value is read after a change that is an error.
+A Variable that is changed in place gets a new serial number and entry. An entry therefore remembers those of
+its inputs (`edges`), and reading the value after a change is an error.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class Entry:
         return v
 
     def output(self, k: int, checked: bool = True) -> Variable:
-        """The Variable that is output `k`, made anew from the kept value if nobody holds it.
+        """The Variable that is output `k`, made again from the kept value if nobody holds it.
 
         Raises GraphError if it was changed since, unless that is not to be `checked`.
         """
@@ -197,7 +197,7 @@ class Entry:
             if found.ref() is None:
                 found.ref = weakref.ref(alive)
         elif alive.version != found.version:
-            raise self._changed(alive, "had computed it, whose derivative needs the result")
+            raise self._changed(alive, "computed it; its derivative needs the result")
         return alive
 
     def _changed(self, v: Variable, why: str) -> GraphError:
@@ -235,7 +235,7 @@ class Entry:
             raise GraphError(
                 f"the graph behind {self.outputs[0].name}{by(self.place)} was freed by an earlier backward()",
                 remedy="pass retain_graph=True to that backward() or grad(), or compute it again; if it is "
-                "meant as a constant here, use detach()",
+                "a constant here, use detach()",
             )
 
 
@@ -278,10 +278,10 @@ class Recorded(Entry):
 
     def _unrecorded(self, v: Variable) -> str:
         return (
-            f"the propagate of `{self.line()}`{by(self.place)} reads {v.name}, which is none of its "
-            f"inputs and outputs: if {v.name} was computed from the inputs, derivatives of higher "
-            f"order miss the route through it. Record {v.name} as an output, and add its cotangent; "
-            "a true constant is better made before the inputs, or a number"
+            f"the propagate of `{self.line()}`{by(self.place)} reads {v.name}, which is not one of its "
+            f"inputs or outputs: if {v.name} was computed from the inputs, derivatives of higher "
+            f"order miss the path through it. Record {v.name} as an output, and add its cotangent; "
+            "create a true constant before the inputs, or use a number"
         )
 
 
@@ -289,12 +289,12 @@ def _check_returned(what: str, v: Variable, g: Any) -> None:
     if g is not None and not is_variable(g):
         raise DtypeError(
             f"{what} returned a {type(g).__name__} for {v.name}: it cannot be differentiated again",
-            remedy="return Variables, computed by Variables, or None for zero",
+            remedy="return Variables computed from Variables, or None for zero",
         )
     if g is not None and g.shape != v.shape:
         raise ShapeError(
             f"{what} returned shape {g.shape} for {v.name}, which has shape {v.shape}",
-            remedy="a cotangent has its input's shape: sum() over broadcast axes, expand() a scalar",
+            remedy="a cotangent must have its input's shape: sum() over broadcast axes, expand() a scalar",
         )
 
 
@@ -412,7 +412,7 @@ def live() -> list[Entry]:
 
 
 def forget() -> None:
-    """Drop every entry, and begin to count names anew."""
+    """Drop every entry, and restart the numbering of names."""
     for entry in live():
         entry.free("reset")
     _live.clear()
@@ -427,6 +427,6 @@ def refuse_packed(what: str, value: Any) -> None:
         if is_variable(part):
             raise GraphError(
                 f"{what} is a list with the Variable {part.name}: as an array it would lose its graph",
-                remedy="np.stack([x, y]) and np.concatenate([x, y]) make one Variable of several",
+                remedy="use np.stack([x, y]) or np.concatenate([x, y]) to join Variables",
             )
         refuse_packed(what, part)

@@ -1,4 +1,4 @@
-"""Which Variables a backward pass leaves gradients in: leaves, those that retain one, or those asked for."""
+"""Variables in which a backward pass stores gradients: leaves, those that retain one, or those requested."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def refuse_none(inputs: Sequence[Any], what: str) -> None:
     """Raise GraphError where there is nothing to differentiate by: parameters that were lost, most often."""
     if not inputs:
         raise GraphError(
-            f"inputs is empty: {what} has nothing to differentiate by",
-            remedy="pass Variables; adc.parameters(model) finds adc.Parameters, and no other Variables",
+            f"inputs is empty: {what} has nothing to differentiate with respect to",
+            remedy="pass Variables; adc.parameters(model) finds only adc.Parameters",
         )
 
 

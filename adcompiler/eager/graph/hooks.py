@@ -1,4 +1,4 @@
-"""Functions that are called with the gradient of a Variable when a backward pass has computed it."""
+"""Hooks: functions called with the gradient of a Variable when a backward pass has computed it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _checked(name: str, gradient: Any, found: Any) -> Any:
     if not isinstance(found, type(gradient)):
         raise DtypeError(
             f"a hook of {name} returned a {type(found).__name__}",
-            remedy="return a Variable of the gradient's shape, or None to leave the gradient as it is",
+            remedy="return a Variable of the gradient's shape, or None to keep the gradient",
         )
     if found.shape != gradient.shape:
         raise ShapeError(

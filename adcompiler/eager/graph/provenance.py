@@ -1,8 +1,8 @@
-"""Where values come from that hold no graph: leaves, what was detached, and numbers taken out of Variables.
+"""The origin of values without a graph: leaves, detached values, and numbers taken from Variables.
 
-Kept for messages alone, and small: places, names, masks and weak references. Nothing here keeps an array or a
-graph alive. What a value was computed from is known after its graph is gone by a mask, one bit a leaf (of a
-Bloom filter): `roots`.
+Only for messages, and small: places, names, masks and weak references. Nothing here keeps an array or a graph
+alive. After a graph is gone, a mask with one bit per leaf (a Bloom filter) still tells what a value was
+computed from: `roots`.
 """
 
 from __future__ import annotations

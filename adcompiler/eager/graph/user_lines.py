@@ -1,4 +1,4 @@
-"""Where a user's program stands: the file and line that an operation on Variables was called from."""
+"""The file and line of the user's program from which an operation on Variables was called."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def by(place: UserLine | None) -> str:
 
 def warn(kind: str, message: Callable[[], str | None]) -> None:
     """Warn at the user's line, once for each line and kind: Python's own rule compares texts, and names of
-    Variables in them differ from iteration to iteration. Filters that were changed begin anew."""
+    Variables in them differ from iteration to iteration. Filters that were changed start again."""
     global _filters
     place = here()
     if _filters is not warnings.filters:

@@ -1,7 +1,7 @@
 """Views: Variables that show a part of another, the root, or its elements in another shape.
 
-As in PyTorch a change in place of either is a change of both: what is changed is the root, and its views are
-read from it again. No array is shared for writing, so graphs keep what they have read.
+As in PyTorch, an in-place change of either changes both: the root is changed, and its views are read from it
+again. No array is shared for writing, so graphs keep the values they have read.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class View:
             found = self.see(numbers).data
         if np.unique(found).size < found.size:
             raise GraphError(
-                "several elements of an expanded Variable are one: it cannot be changed in place",
-                remedy="clone() it first, or change what was expanded",
+                "elements of an expanded Variable share memory: it cannot be changed in place",
+                remedy="clone() it first, or change the Variable before expanding it",
             )
         return np.unravel_index(found, shape) if shape else ...
 
@@ -76,8 +76,8 @@ def refuse_view(x: Variable) -> None:
     """Raise GraphError for a view: detached in place it would no longer change with what it shows."""
     if x._view is not None:
         raise GraphError(
-            f"{x.name} is a view of {x._view.root.name}: detach_() would part them",
-            remedy="use the result of detach(), a Variable of its own",
+            f"{x.name} is a view of {x._view.root.name}: detach_() would separate them",
+            remedy="use the result of detach(), which is a new Variable",
         )
 
 

@@ -1,1 +1,1 @@
-"""`Variable`: its operators, methods, NumPy protocol, and operations in place."""
+"""`Variable`: its operators, methods, NumPy protocol and in-place operations."""

@@ -66,7 +66,7 @@ def apply(name: str, *args: Any) -> Any:
     if entry.orders is not None and order_of(entry.name, args[0]) is None:
         raise DtypeError(
             f"the order of {name} is {word(args[0])}",
-            remedy=f"pass a whole number from {entry.orders[0]} to {entry.orders[-1]}",
+            remedy=f"pass an integer from {entry.orders[0]} to {entry.orders[-1]}",
         )
     operands = [a if is_variable(a) else _constant(a, name) for a in args]
     data = _compute(entry, operands)
@@ -113,7 +113,7 @@ def primitive(name: str) -> Primitive:
     if found is None:
         close = difflib.get_close_matches(name, [*TABLE, *ALIASES], 1)
         hint = f"did you mean {close[0]}?" if close else "docs/rules.md lists them"
-        raise Error(f"there is no elementwise primitive {name!r}", remedy=hint)
+        raise Error(f"there is no elementwise function {name!r}", remedy=hint)
     return found
 
 
@@ -219,12 +219,12 @@ def _constant(value: Any, name: str) -> Any:
     if value is None:
         raise DtypeError(
             f"an operand of {name} is None",
-            remedy="a gradient that is None is known to be zero: test `is None` before you compute with it",
+            remedy="a gradient of None means zero: test `is None` before computing with it",
         )
     if state.inside is not None and isinstance(value, np.ndarray | np.generic):
         raise GraphError(
             f"the propagate of {state.inside.outputs[0].name} computes with a plain array, which derivatives "
-            "of higher order would take for a constant",
+            "of higher order would treat as a constant",
             remedy="compute it from Variables, or record it as an output; a true constant is adc.Variable(c)",
         )
     refuse_masked(f"an operand of {name}", value)

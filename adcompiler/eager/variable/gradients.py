@@ -64,8 +64,8 @@ def grad(
     """
     if materialize_grads and not allow_unused:
         raise GraphError(
-            "grad() is asked to refuse unused inputs, and to give zeros for them",
-            remedy="leave out allow_unused=False or materialize_grads=True",
+            "grad() cannot both refuse unused inputs and return zeros for them",
+            remedy="omit allow_unused=False or materialize_grads=True",
         )
     targets = [inputs] if isinstance(inputs, Variable) else variables_of("inputs", inputs)
     refuse_none(targets, "grad")
@@ -104,7 +104,7 @@ def _refuse_unused(
             title = f"{_names(ends)} does not depend on {v.name}: its gradient is None"
             raise GraphError(
                 provided.unused(title, ends[0], v),
-                remedy="leave allow_unused=True for None, or pass materialize_grads=True for zeros",
+                remedy="use allow_unused=True for None, or materialize_grads=True for zeros",
             )
 
 
@@ -119,7 +119,7 @@ def _ends(outputs: Any, grad_outputs: Any) -> tuple[list[Variable], list[Any]]:
     weights = [grad_outputs] if single else list(grad_outputs or [None] * len(ends))
     if len(weights) != len(ends):
         raise ShapeError(
-            f"{len(weights)} grad_outputs for {len(ends)} outputs", remedy="give one for each, or None"
+            f"{len(weights)} grad_outputs for {len(ends)} outputs", remedy="pass one for each, or None"
         )
     return ends, weights
 
@@ -161,18 +161,16 @@ def variables_of(what: str, given: Any) -> list[Variable]:
     if not isinstance(given, list | tuple):
         why = ""
         if given is None:
-            why = "; a gradient that is None is zero, and so is its derivative"
+            why = "; a gradient of None is zero, and so is its derivative"
         elif isinstance(given, np.ndarray | np.generic | int | float):
-            why = (
-                ": comparisons, float(), .item() and .value give plain numbers, which remember no computation"
-            )
+            why = ": comparisons, float(), .item() and .value are plain numbers, not part of a graph"
         raise DtypeError(
             f"{what} is a {type(given).__name__}", remedy=f"pass a Variable, or a list of them{why}"
         )
     for v in given:
         if not isinstance(v, Variable):
             raise DtypeError(
-                f"{what} holds a {type(v).__name__}, which remembers no computation",
-                remedy="pass adc.Variables, and what was computed from them",
+                f"{what} holds a {type(v).__name__}, which is not part of a graph",
+                remedy="pass adc.Variables, or results computed from them",
             )
     return list(given)

@@ -1,7 +1,7 @@
-"""Containers of parameters outside of programs: their leaves as flat arrays, and containers built from these.
+"""Containers of parameters outside programs: their leaves as flat arrays, and containers built from these.
 
-A tree is a `Container` of trees, or a `Leaf`. What is a container, and what is a leaf that has a derivative,
-is as for a parameter without an annotation (docs/language.md).
+A tree is a `Container` of trees, or a `Leaf`. Containers and differentiable leaves are the same as for a
+parameter without an annotation (docs/language.md).
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Leaf:
             raise DtypeError(f"{path} is {_shown(value)}", remedy=f"pass floats, as {self.path} has")
         if found.shape != self.shape:
             raise ShapeError(
-                f"{path} has shape {found.shape}, {self.path} has {self.shape}",
-                remedy="they have the same shape",
+                f"{path} has shape {found.shape}, but {self.path} has {self.shape}",
+                remedy="they must have the same shape",
             )
         agree(path, value, self.labelled)
         return np.asarray(as_numpy(path, value), self.dtype).reshape(-1)
@@ -94,13 +94,13 @@ def leaf(path: str, value: Any, integer: bool = False) -> Leaf:
     if is_variable(value):
         raise DtypeError(
             f"{path} is a Variable",
-            remedy=f"pass its value, {path}.value: what is computed here is no part of a graph",
+            remedy=f"pass its value, {path}.value: this computation is not part of a graph",
         )
     refuse_masked(path, value)
     try:
         array = np.asarray(float(value) if type(value) is int else as_numpy(path, value))
     except (ValueError, TypeError, OverflowError, RuntimeError) as error:
-        raise DtypeError(f"{path} is no array: {error}", remedy="pass numbers or arrays") from error
+        raise DtypeError(f"{path} is not an array: {error}", remedy="pass numbers or arrays") from error
     if array.dtype.kind in "iu" and type(value) is list:
         array = array.astype(float)
     kind = DTYPE_OF.get(array.dtype.char)

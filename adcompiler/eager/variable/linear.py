@@ -1,4 +1,4 @@
-"""Operations on Variables that only move or add values. They are linear, so their adjoints read none.
+"""Operations on Variables that only move or add values. They are linear, so their adjoints read no values.
 
 Each is the adjoint of another: sum and expand, index and scatter (reads become writes), reshape
 and transpose of themselves. Together they are closed under differentiation.
@@ -102,7 +102,7 @@ def expand(x: Variable, shape: Shape) -> Variable:
     except ValueError:
         raise ShapeError(
             f"{x.name} of shape {x.shape} does not expand to {shape}",
-            remedy="an axis can be expanded if its length is 1; new axes are added in front",
+            remedy="only an axis of length 1 can be expanded; new axes are added in front",
         ) from None
     before = x.shape
     return _linear(x, lambda: f".expand({_sizes(shape)})", data, lambda g: reduced(g, before))
@@ -130,7 +130,7 @@ def reshape(x: Variable, shape: Shape) -> Variable:
     except ValueError:
         raise ShapeError(
             f"{x.name} of shape {x.shape} has {x.size} elements: they do not fill {shape}",
-            remedy="the lengths' product stays the same; one of them may be -1",
+            remedy="the product of the lengths must stay the same; one of them may be -1",
         ) from None
     before = x.shape
     after: Shape = data.shape
@@ -211,7 +211,7 @@ def _axes(x: Variable, axis: int | Sequence[int] | None) -> tuple[int, ...]:
         if not -x.ndim <= k < x.ndim:
             raise OutOfRangeError(
                 f"{x.name} of shape {x.shape} has no axis {k}",
-                remedy=f"axes are counted from 0 to {x.ndim - 1}",
+                remedy=f"use an axis from 0 to {x.ndim - 1}",
             )
     return tuple(k % x.ndim for k in axes)
 

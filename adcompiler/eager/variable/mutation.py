@@ -1,8 +1,8 @@
-"""Changes of Variables in place: the same object stands for a new result, and graphs keep what they read.
+"""In-place changes of Variables: the object gets a new result, and graphs keep the values they read.
 
-Nothing is written into an array that a graph, or a user's view, holds: the Variable holds another array from
-then on, under another serial number. What read it before leads to where it came from; where a backward pass
-needs the value that was read, the version tells that it is gone, as in PyTorch.
+Arrays that a graph or a user's view refers to are never written: the Variable gets a new array, under a new
+serial number. Entries that read it before still lead to its origin. If a backward pass needs the value that
+was read, the version shows that it is gone, as in PyTorch.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def _become(
     settle()
     if state.recording and x.is_leaf and x.requires_grad:
         raise GraphError(
-            f"{x.name} is a leaf that requires a gradient: changed in place it would be computed, and its "
-            ".grad would stay None",
+            f"{x.name} is a leaf that requires a gradient: an in-place change would make it computed, and "
+            "its .grad would stay None",
             remedy=f"change it inside `with adc.no_grad():`, or assign the value: {x.name}.value = ...",
         )
     before, shown = _as_it_is(x), x._view
@@ -142,12 +142,12 @@ def _assigned(before: Variable, where: Any, value: Any) -> Variable:
     if plain.dtype.kind not in "biuf":
         raise DtypeError(f"{before.name} is assigned a {type(value).__name__}", remedy="assign real numbers")
     if is_variable(value) and value.differentiable and not before.differentiable:
-        raise DtypeError(f"{before.name} holds {before.dtype}: floats do not fit", remedy="begin with floats")
+        raise DtypeError(f"{before.name} holds {before.dtype}, not floats", remedy="start with floats")
     data = before.data.copy()
     try:
         data[where] = plain
     except ValueError as error:
-        raise ShapeError(f"{before.name}: {error}", remedy="a value has the shape of its place") from error
+        raise ShapeError(f"{before.name}: {error}", remedy="match the shape of its place") from error
     except (IndexError, TypeError) as error:
         raise OutOfRangeError(
             f"{before.name} of shape {before.shape}: {error}", remedy="index by integers, slices, or arrays"

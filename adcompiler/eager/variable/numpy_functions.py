@@ -1,6 +1,6 @@
 """NumPy's functions of Variables: each is a call of a compiled function, one entry of the graph.
 
-What only moves elements (flip, roll, tile, ...) is a gather: NumPy itself says where each element comes from.
+Functions that only move elements (flip, roll, tile, ...) become gathers; NumPy itself computes the indices.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _axis(x: Any, axis: Any) -> str:
 def one_axis(x: Any, axis: Any, more: int = 0) -> int:
     rank = np.ndim(x) + more
     if not isinstance(axis, int | np.integer) or not -rank <= axis < rank:
-        raise OutOfRangeError(f"there is no axis {axis!r}: the rank is {rank}", remedy="axes count from 0")
+        raise OutOfRangeError(f"there is no axis {axis!r}: the rank is {rank}", remedy="count axes from 0")
     return int(axis) % rank
 
 
@@ -118,13 +118,13 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
         return _matrix_norm(x, ord, (0, 1) if axis is None else axis, keepdims)
     if rank == 2 and ord in (2, -2, "nuc"):
         raise ParseError(
-            f"there is no norm of order {ord!r} of matrices: it is made of singular values",
+            f"there is no norm of order {ord!r} for matrices: it needs singular values",
             remedy='use "fro" (Frobenius), 1 or inf; the largest singular value is np.linalg.norm(x @ v) '
             "after some steps of v = x.T @ (x @ v); v = v / np.linalg.norm(v)",
         )
     raise ParseError(
-        f"there is no norm of order {ord!r} of {'vectors' if rank == 1 else f'arrays of rank {rank}'}",
-        remedy="orders of vectors are numbers; of matrices, which axis= may name, 'fro', 1, -1, inf and -inf",
+        f"there is no norm of order {ord!r} for {'vectors' if rank == 1 else f'arrays of rank {rank}'}",
+        remedy="orders for vectors are numbers; for matrices (two axes in axis=) 'fro', 1, -1, inf and -inf",
     )
 
 
@@ -249,8 +249,8 @@ def _moved(function: Operation, x: Variable, args: Sequence[Any], options: Mappi
     try:
         found = function(places, *args, **options)
     except (IndexError, ValueError) as error:
-        cause = f"{function.__name__} of {x.name} of shape {x.shape}: {error}"
-        raise OutOfRangeError(cause, remedy="axes and places count from 0") from error
+        cause = f"{function.__name__} of {x.name} with shape {x.shape}: {error}"
+        raise OutOfRangeError(cause, remedy="axes and positions are counted from 0") from error
     flat, moves = linear.reshape(x, (-1,)), function not in GATHERS
 
     def shown() -> Any:

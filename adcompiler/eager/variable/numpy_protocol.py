@@ -1,4 +1,4 @@
-"""What NumPy's own functions do with Variables: the same as ours, or an error; never a silent detach."""
+"""NumPy's functions applied to Variables: the same as ours, or an error; never a silent detach."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def ufunc(function: np.ufunc, method: str, inputs: Sequence[Any], options: Mappi
     name = function.__name__
     if options.get("out") is not None:
         raise GraphError(
-            f"np.{name} would write a Variable into a plain array, which holds no graph",
-            remedy="write x = x + y, not x += y, and leave out= away",
+            f"np.{name} would write a Variable into a plain array, which has no graph",
+            remedy="write x = x + y, not x += y, and omit out=",
         )
     if name == "matmul" and method == "__call__" and not options:
         return numpy_functions.matmul(*inputs)
@@ -62,7 +62,7 @@ def function(called: Callable[..., Any], args: Sequence[Any], options: Mapping[s
         if called in COMPARES and any(a is None for a in args[:2]):
             raise DtypeError(
                 f"an operand of np.{called.__name__} is None",
-                remedy="a gradient that is None is zero, or there is none yet: test `is None` first",
+                remedy="a gradient of None is zero or not computed yet: test `is None` first",
             )
         return numpy_functions.answer(called, *args, **options)
     if called in SAME:

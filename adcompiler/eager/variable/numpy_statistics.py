@@ -66,7 +66,7 @@ def _spread(x: Any, weights: Any, axis: Axis) -> Any:
     if not axes or weights.shape != tuple(x.shape[k] for k in axes):
         raise ShapeError(
             f"weights of shape {weights.shape} do not fit {x.shape}",
-            remedy="pass weights of x's shape, or axis= and one weight for each place along it",
+            remedy="pass weights of x's shape, or axis= and one weight per position along it",
         )
     order = np.argsort(axes)
     if list(order) != list(range(len(axes))):
@@ -93,8 +93,8 @@ def _vectors(x: Any, axis: int) -> Any:
     v = x if is_variable(x) else np.asarray(x, None if np.asarray(x).dtype.kind == "f" else float)
     if not v.ndim or v.shape[axis] != 3:
         raise ShapeError(
-            f"cross of vectors of shape {v.shape}: there is a cross product in three dimensions",
-            remedy="in a plane write x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0]",
+            f"cross of vectors of shape {v.shape}: the cross product needs three dimensions",
+            remedy="in two dimensions write x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0]",
         )
     if axis % v.ndim == v.ndim - 1:
         return v

@@ -1,4 +1,4 @@
-"""`Parameter`, a Variable that is trained, and those that an object holds."""
+"""`Parameter`, a trainable Variable, and the search for those in an object."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from adcompiler.frames import public
 
 
 class Parameter(Variable):
-    """A Variable that is trained: it requires a gradient unless told otherwise, and `parameters` finds it.
+    """A trainable Variable: it requires a gradient by default, and `parameters` finds it.
 
     Raises GraphError for a Variable that requires a gradient: the Parameter would be another one.
     """
@@ -49,13 +49,11 @@ def _another(v: Variable) -> GraphError:
     """The error of a Parameter around a Variable that has, or is part of, a graph."""
     here = "use the same object in both places"
     if not v.is_leaf:
-        here = (
-            f"keep it as it is: gradients flow through it, and {v.name}.retain_grad() leaves its own in .grad"
-        )
+        here = f"keep it: gradients flow through it, and {v.name}.retain_grad() stores its own in .grad"
     return GraphError(
-        f"{v.name} requires a gradient, and a Parameter is a leaf of its own: no gradient would flow back "
+        f"{v.name} requires a gradient, but a Parameter is a new leaf: no gradient would flow back "
         f"from it to {v.name}",
-        remedy=f"{here}; for another Parameter begin with the value: adc.Parameter({v.name}.value)",
+        remedy=f"{here}; for another Parameter start from the value: adc.Parameter({v.name}.value)",
     )
 
 

@@ -150,7 +150,7 @@ class Variable(Node):
         if is_variable(value):
             raise GraphError(
                 f"{value.name} is a Variable already: a new one would lose its graph",
-                remedy="use it as it is; clone() keeps the graph, detach() begins another one",
+                remedy="use it directly; clone() keeps the graph, detach() starts another one",
             )
         try:  # as `public` does, but without a call more
             self._begin(array_of(value), name)
@@ -189,14 +189,14 @@ class Variable(Node):
     def value(self, value: Any) -> None:
         if not self.is_leaf:
             raise GraphError(
-                f"{self.name} was computed: another value would not fit its graph",
-                remedy="assign to a leaf, or begin with a new one: detach()",
+                f"{self.name} was computed: another value would contradict its graph",
+                remedy="assign to a leaf, or start a new one: detach()",
             )
         data = array_of(value.data if is_variable(value) else value)
         if data.shape != self.shape:
             raise ShapeError(
-                f"{self.name} has shape {self.shape}, its new value {data.shape}",
-                remedy="an assigned value has the same shape",
+                f"{self.name} has shape {self.shape}, but its new value has {data.shape}",
+                remedy="an assigned value must have the same shape",
             )
         if self._view is None:
             self.hold(data.astype(self.dtype))
@@ -243,7 +243,7 @@ class Variable(Node):
     @public
     def __len__(self) -> int:
         if not self.ndim:
-            raise DtypeError(f"{self.name} is one number: it has no length", remedy="use it as it is")
+            raise DtypeError(f"{self.name} is a single number: it has no length", remedy="use it directly")
         return len(self.data)
 
     @public
@@ -279,7 +279,7 @@ class Variable(Node):
             )
         if needed != self.needs_grad and not self.is_leaf:
             raise GraphError(
-                f"{self.name} was computed from what requires a gradient",
+                f"{self.name} was computed from Variables that require a gradient",
                 remedy="use detach() for a constant",
             )
         if needed and not self.needs_grad and (self.used or self.entry is not None):
@@ -392,13 +392,13 @@ class Variable(Node):
             cut = provided.ended(self)
             raise GraphError(
                 f"{self.name} depends on nothing that requires a gradient{cut}",
-                remedy=f"where no input requires one, {REQUIRE}" if cut else REQUIRE,
+                remedy=f"if no input requires one, {REQUIRE}" if cut else REQUIRE,
             )
         if gradient is None and self.size != 1:
             raise ShapeError(
                 f"{self.name} has shape {self.shape}: backward() needs a single number",
                 remedy=f"reduce it: {self.name}.sum().backward(); or pass gradient=, a cotangent of its "
-                "shape, as the pullback of adc.vjp takes it",
+                "shape",
             )
         entries = reachable([self])
         held = holders(self, entries) if inputs is None else asked(inputs)
@@ -618,7 +618,7 @@ class Variable(Node):
     def __index__(self) -> int:
         if self.data.dtype.kind not in "iu":
             raise DtypeError(
-                f"{self.name} holds {self.data.dtype}: only an integer is an index", remedy="write int(x)"
+                f"{self.name} holds {self.data.dtype}: only an integer can be an index", remedy="write int(x)"
             )
         if self.data.size != 1:
             raise self._several()
@@ -653,7 +653,7 @@ class Variable(Node):
 
     def _several(self) -> ShapeError:
         return ShapeError(
-            f"{self.name} of shape {self.data.shape} is not one number", remedy="reduce it: sum() or mean()"
+            f"{self.name} of shape {self.data.shape} is not a number", remedy="reduce it: sum() or mean()"
         )
 
 

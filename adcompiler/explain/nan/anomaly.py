@@ -1,6 +1,6 @@
 """`adc.tape.anomaly`: the recorded operation, forward or backward, that makes the first NaN raises an error.
 
-As `torch.autograd.set_detect_anomaly`, with an explanation: the operation's element, its operands, which
+Like `torch.autograd.set_detect_anomaly`, with an explanation: the operation's element, its operands, which
 partial derivative was infinite, and what to write instead. A call of a compiled function is explained from
 inside, by the interpreter (`explain_nan.py`).
 """

@@ -1,8 +1,8 @@
 """`adc.explain_nan`: the first operation, forward or backward, whose result is NaN or infinite, and a remedy.
 
 The program is traced again with a table of origins (`ir/origins.py`), differentiated, interpreted operation
-by operation, and walked back from what is not finite (`interpreter/nonfinite.py`). Kernels are asked for one
-thing only: whether they agree."""
+by operation, and walked back from the non-finite value (`interpreter/nonfinite.py`). Kernels are only used to
+check whether they agree."""
 
 from __future__ import annotations
 

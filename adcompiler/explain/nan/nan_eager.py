@@ -1,4 +1,4 @@
-"""What is said where a recorded operation makes NaN: the user's line, operands, the partial derivative."""
+"""The report for a recorded operation that makes NaN: the user's line, operands, the partial derivative."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from adcompiler.ir.origins import tracking
 from adcompiler.runtime.programs.specialise import Specialisation
 
 Values = Sequence[np.ndarray | None]
-MORE = "adc.tape.anomaly(infinite=True) names what made {} infinite"
+MORE = "adc.tape.anomaly(infinite=True) shows what made {} infinite"
 ROUTINES = {n: n for n in ("solve", "inv", "det", "slogdet", "cholesky")}
 
 
@@ -87,9 +87,7 @@ class EagerFinder:
         for g, output in zip(given, self.entry.outputs, strict=True):
             if g is not None and self.is_bad(g):
                 at = _first(self.bad(g.data))
-                head = (
-                    f"the gradient of {output.name} is {number(g.data[at])} already, before the propagate of"
-                )
+                head = f"the gradient of {output.name} is {number(g.data[at])} before the propagate of"
                 return self._explanation("input", f"{head} {self._subject()}", value, at, [], None, [])
         inside = self._inside(given)
         if inside is not None:
@@ -119,7 +117,7 @@ class EagerFinder:
                 data = np.asarray(v.data if is_variable(v) else v)
                 index = _first(self.bad(data))
                 shown = Operand(self._name(k, v), index, float(data[index]))
-                head = f"{shown.label} is {number(shown.value)} already, before {self._subject()}"
+                head = f"{shown.label} is {number(shown.value)} before {self._subject()}"
                 return self._explanation("input", head, shown.value, index, [shown], None, [])
         return None
 
@@ -237,7 +235,7 @@ class EagerFinder:
         if phase == "input":
             name = operands[0].text if operands else "x"
             return Remedy(
-                f"mend the data: np.where(np.isfinite({name}), {name}, 0), or leave these elements out"
+                f"correct the data: np.where(np.isfinite({name}), {name}, 0), or omit these elements"
             )
         float32 = any(v.data.dtype == np.float32 for v in self.entry.inputs)
         full = values if len(values) == len(texts) else []
@@ -288,7 +286,7 @@ class EagerFinder:
         assert found.value is not None
         operands = [Operand(named(text), (), value) for text, value in found.operands.items()]
         if found.phase == "input":
-            head = f"{operands[0].text} is {number(found.value)} already, before {self._subject()}"
+            head = f"{operands[0].text} is {number(found.value)} before {self._subject()}"
         elif found.phase == "backward":
             head = f"the derivative of {self._subject()} is {number(found.value)}"
         else:

@@ -1,8 +1,8 @@
-"""Where an operation happened, in the user's terms: the element of what is written, iterations, calls.
+"""The place of an operation in the user's terms: element, iterations, calls.
 
-Programs are rewritten before they are interpreted: axes are moved, loops become sums, and what a loop does
-not change is computed beside it. So an operation is laid beside what its expression was lowered to: where
-that has an axis, or the number of an iteration, the operation has its index.
+Programs are rewritten before they are interpreted: axes are moved, loops become sums, and loop invariants
+move out of loops. An operation is therefore compared with the original lowering of its expression: if that
+has an axis, or an iteration number, the operation has its index.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class NanPlace:
         return (*free, *items, *(int(values[self.known[i]]) if i in self.known else 0 for i in own))
 
     def _here(self) -> tuple[frozenset[int], tuple[int, ...], Values]:
-        """The axes that the operation depends on, but for those that are loops, its point, and the values."""
+        """The axes that the operation depends on, without those of loops, its point, and the values."""
         event, own = self.event, self.standing
         if own is not None and own.point is not event.point:
             return own.element.axes, own.point, own.values

@@ -1,4 +1,4 @@
-"""Programs that are explained: traced with their origins, interpreted, and walked back from what is NaN."""
+"""Programs to explain: traced with their origins, interpreted, and walked back from a NaN."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answer of `adc.explain_nan`: what was found, in fields and as a message."""
+"""The answer of `adc.explain_nan`, as fields and as a message."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class NanExplanation:
 
     @property
     def iteration(self) -> int | None:
-        """The iteration of the innermost loop, from 0; None outside of loops."""
+        """The iteration of the innermost loop, from 0; None outside loops."""
         return self.iterations[-1] if self.iterations else None
 
     def __str__(self) -> str:
@@ -266,7 +266,7 @@ class _Report:
         name = self.words.func.result_names[self.cause.result]
         yield f"so {Operand(name, self.cause.index, 0.0).label} is {self._result()}"
         if not self.agrees:
-            yield "the compiled kernel gives finite numbers here: its algebra avoids this operation"
+            yield "the compiled kernel returns finite numbers here: its algebra avoids this operation"
 
     def _line(self, origin: Origin) -> str:
         assert origin.source is not None
@@ -338,12 +338,11 @@ class _Report:
         shown = Operand(name, index, value)
         guard = f"where(isfinite({name}), {name}, 0)"
         return explanation(
-            f"{shown.label} is {number(value)} already: the argument {name} is not finite before anything is "
-            "computed",
+            f"{shown.label} is {number(value)}: the argument {name} is not finite from the start",
             None,
             None,
             self._then(),
-            Remedy(f"mend the data: {guard}, or leave these elements out", guard),
+            Remedy(f"correct the data: {guard}, or omit these elements", guard),
             [shown],
             phase="input",
             operation="input",

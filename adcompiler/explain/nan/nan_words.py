@@ -1,5 +1,4 @@
-"""What is said of an operation that is not finite: its place, its operands, and which derivative it is part
-of."""
+"""The description of a non-finite operation: its place, its operands, and the derivative it is part of."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What to write instead of an operation that is not finite: guards, by operation and by what went wrong.
+"""What to write instead of a non-finite operation: guards, by operation and cause.
 
-A guard is an expression of the language that can stand in the operation's place, or None where the remedy is
-to change something else. The argument is made safe inside the branch too: a guard around the operation alone
-leaves 0 * inf in the derivative of arrays that were computed before it."""
+A guard is an expression in the language that can replace the operation, or None if the remedy is to change
+something else. The argument is made safe inside the branch too: a guard around only the operation leaves
+0 * inf in the derivative of arrays that were computed before it."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Failure(NamedTuple):
 def remedy(failure: Failure) -> Remedy:
     """What to write instead."""
     if failure.op == "constant":
-        return Remedy("write a number that is finite: constants are computed while compiling")
+        return Remedy("write a finite number: constants are computed at compile time")
     found = _RULES.get(failure.op)
     if found is not None and failure.texts:
         made = found(failure)
@@ -107,8 +107,7 @@ def remedy(failure: Failure) -> Remedy:
     if math.isinf(failure.value) and not failure.backward and failure.op in _GROWING:
         return _overflow(failure)
     return Remedy(
-        "compute it only where it is finite, with an argument that is safe elsewhere: "
-        "where(ok, f(where(ok, x, 1)), 0)"
+        "compute it only where it is finite, with a safe argument elsewhere: where(ok, f(where(ok, x, 1)), 0)"
     )
 
 
@@ -143,11 +142,11 @@ def _root(f: Failure) -> Remedy:
     x = f.texts[0]
     if f.values and f.values[0] < 0:
         guard = f.call(f.op, f.call("maximum", x, "0") + (f" + {f.eps}" if f.backward else ""))
-        return Remedy(f"the argument is negative; where rounding made it so write {guard}", guard)
+        return Remedy(f"the argument is negative; if that is due to rounding, write {guard}", guard)
     guard = f.guarded(f"{bare(x)} > 0", x)
     norm = ""
     if _is_norm(x) and f.op == "sqrt":
-        norm = "norm(...), whose derivative at 0 is 0, in place of the root of a sum of squares; or "
+        norm = "norm(...), whose derivative at 0 is 0, instead of the root of a sum of squares; or "
     return Remedy(f"{norm}{f.call(f.op, x + ' + eps')} with a small eps, or {guard}", guard)
 
 
@@ -170,12 +169,12 @@ def _is_norm(text: str) -> bool:
 def _logarithm(f: Failure) -> Remedy:
     x = f.texts[0]
     if "sum(" in x and "exp(" in x:
-        return Remedy("logsumexp(...) in place of log(sum(exp(...))): it subtracts the largest first")
+        return Remedy("logsumexp(...) instead of log(sum(exp(...))): it subtracts the largest first")
     edge = "-1" if f.op == "log1p" else "0"
     guard = f.guarded(f"{bare(x)} > {edge}", x)
     if re.match(r"([\w.]*\.)?det\(", x) and f.values and f.values[0] == 0:
         return Remedy(
-            "slogdet(A)[1] in place of log(det(A)), which may underflow; of a singular matrix it is infinite "
+            "slogdet(A)[1] instead of log(det(A)), which may underflow; for a singular matrix it is infinite "
             "too: slogdet(A + eps * eye(len(A)))[1]",
             guard,
         )
@@ -198,7 +197,7 @@ def _quotient(f: Failure) -> Remedy | None:
         formula("divide" if f.op == "reciprocal" else f.op, (bare(x), f.where(f"{divisor} != 0", y, "1"))),
     )
     also = " (x * log(x) is xlogy(x, x))" if "log(" in x + y else ""
-    return Remedy(f"{guard}, or a small eps beside the divisor{also}", guard)
+    return Remedy(f"{guard}, or add a small eps to the divisor{also}", guard)
 
 
 def _power(f: Failure) -> Remedy | None:
@@ -210,14 +209,14 @@ def _power(f: Failure) -> Remedy | None:
     if base < 0 and f.backward and f.argument == 1:
         guard = f"{f.call('abs', x) if not f.prefix else f'abs({x})'} ** {power}"
         return Remedy(
-            f"the derivative by the exponent is r * log({x}), NaN where {x} is negative: leave {y} out of "
+            f"the derivative in the exponent is r * log({x}), NaN where {x} is negative: leave {y} out of "
             f"wrt, write it as a number, or take {guard}",
             guard,
         )
     if base < 0 and exponent != math.floor(exponent):
         guard = f"{f.call('abs', x) if not f.prefix else f'abs({x})'} ** {power}"
         return Remedy(
-            f"a power of a negative number that is no whole one is NaN: {guard}, or keep the base positive",
+            f"a non-integer power of a negative number is NaN: {guard}, or keep the base positive",
             guard,
         )
     if base == 0:
@@ -235,13 +234,11 @@ def _inside(f: Failure) -> Remedy | None:
     at_ends = f.backward or math.isinf(f.value)
     if high == math.inf:
         guard = f.call(name, f.call("maximum", x, f"{low} + {f.eps}" if at_ends else str(low)))
-        return Remedy(f"{f.op} is for {low} and above, and vertical there: {guard}", guard)
+        return Remedy(f"{f.op} is defined from {low} up, and vertical there: {guard}", guard)
     ends = (f"{low} + {f.eps}" if low else f.eps, f"{high} - {f.eps}") if at_ends else (str(low), str(high))
     guard = f.call(name, f.call("clip", x, *ends))
     why = (
-        f"the argument is outside of {low} ... {high}"
-        if outside
-        else f"{f.op} is vertical at {low} and {high}"
+        f"the argument is outside {low} ... {high}" if outside else f"{f.op} is vertical at {low} and {high}"
     )
     angle = "; for the angle between vectors use atan2 of their cross and dot products"
     return Remedy(f"{why}: {guard}{angle if f.op in ('acos', 'asin') else ''}", guard)
@@ -268,11 +265,11 @@ def _times_logarithm(f: Failure) -> Remedy | None:
     x, y = f.texts[:2]
     condition = f"{bare(y)} > {'-1' if f.op == 'xlog1py' else '0'}"
     guard = f.where(condition, f.call(f.op, x, f.where(condition, y, "1")))
-    return Remedy(f"it is 0 where {x} is, and infinite elsewhere where its logarithm is: {guard}", guard)
+    return Remedy(f"it is 0 where {x} is 0, and infinite elsewhere if its logarithm is: {guard}", guard)
 
 
 def _mean(f: Failure) -> Remedy:
-    return Remedy("of no elements there is none: give it one at least, or leave it out where there are none")
+    return Remedy("it needs at least one element: pass one, or omit it if there are none")
 
 
 def _exponential(f: Failure) -> Remedy:
@@ -287,7 +284,7 @@ def _exponential(f: Failure) -> Remedy:
 
 
 def _singular(f: Failure) -> Remedy:
-    return _shifted(f, "the matrix is singular, or nearly so", "or mend its rank")
+    return _shifted(f, "the matrix is singular, or nearly so", "or correct its rank")
 
 
 def _indefinite(f: Failure) -> Remedy:
@@ -295,7 +292,7 @@ def _indefinite(f: Failure) -> Remedy:
 
 
 def _triangle(f: Failure) -> Remedy:
-    return _shifted(f, "the triangle has a zero on its diagonal", "or mend its rows")
+    return _shifted(f, "the triangle has a zero on its diagonal", "or correct its rows")
 
 
 def _shifted(f: Failure, why: str, also: str) -> Remedy:
@@ -314,7 +311,7 @@ def _shifted(f: Failure, why: str, also: str) -> Remedy:
 
 
 def _extremum(f: Failure) -> Remedy:
-    return Remedy(f"the {f.op} of no elements is infinite: join a first element to what it is taken of")
+    return Remedy(f"the {f.op} of no elements is infinite: add a first element")
 
 
 def _overflow(f: Failure) -> Remedy:
@@ -325,8 +322,8 @@ def _overflow(f: Failure) -> Remedy:
 def _dependent(f: Failure) -> Remedy:
     """A pseudoinverse that leaves singular values out."""
     return Remedy(
-        "its rank may change with it, so there is no derivative: leave out the column (or row) that follows "
-        "from others, or add a small eps: solve(A.T @ A + eps * eye(A.shape[1]), A.T @ b)"
+        "its rank may change, so there is no derivative: remove the column (or row) that depends "
+        "on others, or add a small eps: solve(A.T @ A + eps * eye(A.shape[1]), A.T @ b)"
     )
 
 

@@ -1,1 +1,1 @@
-"""Pictures and checks of what the tape recorded."""
+"""Drawings and checks of the recorded graph."""

@@ -1,6 +1,6 @@
-"""`adc.tape.leaks`: who keeps graphs alive: containers, attributes, closures and names that hold Variables.
+"""`adc.tape.leaks`: containers, attributes, closures and names that keep graphs alive.
 
-A graph lives as long as a Variable that was computed by it. Python's collector knows what refers to these.
+A graph lives as long as any Variable computed by it. Python's garbage collector knows what refers to these.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from adcompiler.frames import public
 MOST_HOLDERS, DEEPEST_HOLDER = 10, 4
 
 ITEM = "keep .item() or .detach() of them, which hold no graph"
-UNSEEN = "held where Python's collector does not look, such as arrays of objects and expressions that run"
+UNSEEN = "held where Python's collector cannot look, such as arrays of objects and running expressions"
 REMEDIES = {
     "container": ITEM,
     "attribute": ITEM,
     "closure": f"{ITEM}; or pass them as arguments",
     "gradient": "a gradient computed with create_graph=True and its leaf hold each other: use adc.tape.grad, "
-    "or set .grad = None when it has been used",
+    "or set .grad = None after use",
     "global": f"`del` it, or {ITEM}",
     "name": "let it end with its function, or `del` it",
 }
@@ -126,7 +126,7 @@ class Finder:
             self.inside |= {id(cell) for cell in getattr(pull, "__closure__", None) or ()}
 
     def above(self, held: list[Any]) -> list[Any]:
-        """What refers to objects, but for the graph and ourselves."""
+        """What refers to objects, except for the graph and ourselves."""
         found = gc.get_referrers(*held) if held else []
         self.inside |= {id(found), id(held)}
         found[:] = [one for one in found if id(one) not in self.inside and not _is_ours(one)]
@@ -154,7 +154,7 @@ class Finder:
             case CellType():
                 return "closure", self.closure(holder)
             case FrameType() | GeneratorType():
-                return "name", f"a name of the suspended {_code(holder)}()"
+                return "name", f"a variable of the suspended {_code(holder)}()"
             case dict():
                 owner = self.owner(holder)
                 if owner is not None:
@@ -224,7 +224,7 @@ def _running() -> Iterator[tuple[str, Any]]:
             code = frame.f_code
             if not code.co_filename.startswith(OURS) and code.co_name != "<module>":
                 for name, value in locals_of(frame).items():
-                    yield f"{name} in {code.co_name}(), which runs,", value
+                    yield f"{name} in {code.co_name}(), which is running,", value
             frame = frame.f_back  # type: ignore[assignment]
 
 

@@ -1,4 +1,4 @@
-"""What a picture of the tape shows: operations and leaves, values, gradients, and what was cut and why."""
+"""The content of a drawing: operations and leaves, values, gradients, and cuts with their causes."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def check(
 ) -> float:
     """Compare gradients of `f`, which takes and returns Variables, with finite differences, to `order`.
 
-    f       any function of Variables, with operations of one's own that it records (tape.record); it may
+    f       any function of Variables, with user-defined operations that it records (tape.record); it may
             return several, nested in tuples and lists
     inputs  Variables, arrays or numbers: floats
     rtol    what is allowed, of a derivative's largest entry or of 1: 1e-6, in float32 2e-2
@@ -124,11 +124,11 @@ def _judged(name: str, order: int, exact: np.ndarray, expected: np.ndarray, allo
         raise GradientError(
             f"the {which} derivative with respect to {entry} is {exact[place]:.8g}, by finite differences "
             f"{expected[place]:.8g}",
-            remedy="look at the propagate that was recorded"
+            remedy="check the recorded propagate"
             + (
                 "; a temporary that it reads must be one of the recorded outputs"
                 if order
-                else ", and for what cuts the graph, which adc.why_none names: .item(), a new Variable"
+                else ", and what cuts the graph (adc.why_none): .item(), a new Variable"
             ),
         )
     return float(error[place])

@@ -1,7 +1,7 @@
-"""The search for what cuts a path of the graph: back from the output, as far as derivatives pass.
+"""The search for cuts in a graph: back from the output, as far as derivatives pass.
 
-Where the walk ends, at a leaf, a constant, or a derivative that is zero, it asks whether the value there was
-made of the input after all: by the graph, as long as somebody holds it, else by the mask of its leaves.
+Where the walk ends, at a leaf, a constant, or a zero derivative, it checks whether the value there was
+computed from the input after all: by the graph if it still exists, otherwise by the mask of its leaves.
 """
 
 from __future__ import annotations

@@ -185,11 +185,11 @@ def _not_read(search: Search) -> str:
     lines = [f"nothing on the way to {output} reads {search.called(target)}", *_readers(target)]
     perhaps = search.perhaps()[:MOST_CUTS]
     if perhaps:
-        lines.append("  perhaps one of these values was used in its place:")
+        lines.append("  perhaps one of these values was used instead:")
         lines += [f"    {cut.link}  {cut.place}" for cut in perhaps]
         lines += [f"  help: {words(how).remedy}" for how in dict.fromkeys(cut.how for cut in perhaps)]
         return "\n".join(lines)
-    lines.append(f"  help: compute {output} from this very Variable, or ask for one that it reads:")
+    lines.append(f"  help: compute {output} from this Variable, or ask for one that it reads:")
     return "\n".join([*lines, *(_leaves(search) or ["    it reads none"])])
 
 
@@ -275,7 +275,7 @@ def _no_grad_kept(output: str, name: str, target: Variable) -> str:
         )
     if target._grad is None:
         return f"{name}.grad is None\n  help: call {output}.backward(); zero_grad() empties it"
-    return f"{name}.grad holds the sum of what backward() has computed"
+    return f"{name}.grad holds the sum of the gradients that backward() computed"
 
 
 def unfilled(v: Variable) -> str | None:
@@ -284,8 +284,8 @@ def unfilled(v: Variable) -> str | None:
     title = f".grad of {v.name} is None"
     if not v.is_leaf:
         return (
-            f"{title} because it is no leaf: it was computed{by(v.entry.place)}. Call "
-            f"{v.name}.retain_grad() before backward(), or read .grad of the leaf that it was computed from"
+            f"{title} because it is not a leaf: it was computed{by(v.entry.place)}. Call "
+            f"{v.name}.retain_grad() before backward(), or read .grad of the leaf it was computed from"
             f"{leaves_of(v)}"
         )
     last = state.last
@@ -294,7 +294,7 @@ def unfilled(v: Variable) -> str | None:
     output = last.output()
     if output is None:
         return (
-            f"{title} after the last backward(), which has not reached it; adc.why_none(loss, {v.name}) "
+            f"{title} after the last backward(), which did not reach it; adc.why_none(loss, {v.name}) "
             "says where the path was cut, with the loss that backward() was called on"
         )
     search = Search(output, v)
@@ -307,13 +307,13 @@ def unfilled(v: Variable) -> str | None:
 
 
 def _no_variable(what: str, value: Any) -> str:
-    text = f"the {what} is a {type(value).__name__}, which remembers no computation: there is no gradient"
+    text = f"the {what} is a {type(value).__name__}, which is not part of a graph: there is no gradient"
     same = identity(value)
     for t in taken():
         if t.was(same):
             return f"{text}\n    {t.call}  {t.place}\n  help: {words(t.how).remedy}"
     hint = (
-        "pass the adc.Variable that it was computed as"
+        "pass the adc.Variable it was computed from"
         if what == "output"
         else ("make it an adc.Variable before anything is computed from it")
     )
@@ -324,7 +324,7 @@ def _no_float(v: Variable, names: dict[int, str]) -> str:
     place = f"\n    {v.origin.name}  {v.origin.place}" if v.origin is not None and v.origin.place else ""
     return (
         f"{_named(v, names)} holds {v.dtype}: integers have no derivative{place}\n"
-        f"  help: {words('integer').remedy}; begin with floats"
+        f"  help: {words('integer').remedy}; start with floats"
     )
 
 

@@ -1,1 +1,1 @@
-"""From text to a tree: the parser, its limits, and messages for what does not parse."""
+"""From text to a tree: the parser, its limits, and messages for syntax errors."""

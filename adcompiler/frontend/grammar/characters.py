@@ -1,4 +1,4 @@
-"""From what the user gave to a text, and the characters that no source may hold."""
+"""Conversion of the user's input to text, and characters that a source may not contain."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def decode(given: str | bytes) -> str:
     """The text with plain newlines and no byte order mark, cut just past the limit; never fails on bytes."""
     if not isinstance(given, str | bytes):
         raise DtypeError(
-            f"a source is str or UTF-8 bytes, not {type(given).__name__}", remedy="give the text itself"
+            f"a source is str or UTF-8 bytes, not {type(given).__name__}", remedy="pass the text itself"
         )
     start = given[: 4 * limits.CHARACTERS + 8]
     text = start if isinstance(start, str) else start.decode(errors="replace")

@@ -1,4 +1,4 @@
-"""What statements do to names: which a block assigns, and what they are after a branch or a loop."""
+"""Effects of statements on names: which a block assigns, and their values after a branch or loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mistake found while reading, before it is known which source it stands in."""
+"""A mistake found while reading, before its source is known."""
 
 from __future__ import annotations
 

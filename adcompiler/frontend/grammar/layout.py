@@ -54,7 +54,7 @@ def _blocks(levels: list[str], newline: str, token: Token) -> Iterator[Token]:
     _check_tabs(levels[-1], indentation, token)
     if len(indentation) > len(levels[-1]):
         levels.append(indentation)
-        remedy = "move a part to a def of its own"
+        remedy = "move a part to a separate def"
         limits.check("indented blocks", len(levels) - 1, limits.BLOCKS, token_span(token), remedy)
         yield _before(token, "INDENT")
         return
@@ -62,8 +62,8 @@ def _blocks(levels: list[str], newline: str, token: Token) -> Iterator[Token]:
         if len(levels) == 1 or len(indentation) > len(levels[-2]):
             raise Fault(
                 token_span(token),
-                "this line starts left of its block, but where no outer block starts",
-                "indent it as one of the lines above",
+                "this line is indented less than its block, but does not line up with an outer block",
+                "indent it like one of the lines above",
             )
         levels.pop()
         yield _before(token, "DEDENT")

@@ -1,4 +1,4 @@
-"""How large and how deep a source may be: far beyond any program, far below what could hang a process."""
+"""Limits on the size and nesting of a source: far above real programs, and low enough not to hang."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the text of a number, string or identifier stands for; nothing is ever evaluated."""
+"""The value of the text of a number, string or identifier; nothing is ever evaluated."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _ESCAPE = re.compile(
 _LETTERS = dict(zip("\\'\"abfnrtv", "\\'\"\a\b\f\n\r\t\v", strict=True))
 
 _NUMBER_REMEDIES = (  # the first pattern that is found in the malformed number
-    (r"[jJ]$", "there are no complex numbers: write the real and the imaginary part apart"),
-    (r"^0[xX]", "0x takes the digits 0-9 and a-f: 0x1f"),
-    (r"^0[oO]", "0o takes the digits 0-7: 0o17"),
-    (r"^0[bB]", "0b takes the digits 0 and 1: 0b101"),
-    (r"[eE]$", "an exponent needs digits: 1e3"),
-    (r"_(_|\.|$)|\._", "an underscore stands between two digits: 1_000"),
-    (r"\..*\.", "a number has one point"),
-    (r"^0+[0-9]+$", "remove the zeros in front; an octal number begins with 0o"),
+    (r"[jJ]$", "complex numbers are not supported: use separate real and imaginary parts"),
+    (r"^0[xX]", "hexadecimal digits are 0-9 and a-f, as in 0x1f"),
+    (r"^0[oO]", "octal digits are 0-7, as in 0o17"),
+    (r"^0[bB]", "binary digits are 0 and 1, as in 0b101"),
+    (r"[eE]$", "an exponent needs digits, as in 1e3"),
+    (r"_(_|\.|$)|\._", "an underscore must be between two digits, as in 1_000"),
+    (r"\..*\.", "a number has only one decimal point"),
+    (r"^0+[0-9]+$", "remove the leading zeros; an octal number begins with 0o"),
     (r"^[0-9_.]+(if|else|and|or|in|for)$", "write a space before the word"),
 )
 

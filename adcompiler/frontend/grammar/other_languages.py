@@ -1,14 +1,14 @@
-"""What people write from habit that is not of this language, and what to write instead: tables."""
+"""Tables of constructs from other languages and libraries, and what to write instead."""
 
 from __future__ import annotations
 
 DRAW = "the same arguments give the same result: draw the numbers before the call, and pass them"
 SHAPES = "write the length as a parameter or size: len(x), x.shape[0]"
-VALUE = "it is a value already: leave it out"
-OUTSIDE = "do it outside: a program has arrays and numbers; print(x) shows them"
-DERIVATIVE = "derivatives are taken outside, adc.grad(f)(x), or written grad(f)(x)"
-DEVICE = 'where it runs is chosen outside: adc.compile(..., backend="cuda")'
-COMPLEX = "there are no complex numbers: write the real and the imaginary part apart"
+VALUE = "it is already a value: remove it"
+OUTSIDE = "do it outside the program, which has only arrays and numbers; print(x) prints them"
+DERIVATIVE = "take derivatives outside, adc.grad(f)(x), or write grad(f)(x)"
+DEVICE = 'choose the device outside: adc.compile(..., backend="cuda")'
+COMPLEX = "complex numbers are not supported: use separate real and imaginary parts"
 LOOP = "write a for loop, or [f(v) for v in x]"
 
 # What stands before a name: modules and classes that are not here.
@@ -36,18 +36,18 @@ MODULES = {
     "os": OUTSIDE,
     "plt": OUTSIDE,
     "pd": "pass the columns as arrays",
-    "self": "pass what it holds as arguments",
+    "self": "pass its contents as arguments",
 }
 # Methods, by name.
 METHODS = {
     "tolist": VALUE,
     "numpy": VALUE,
-    "detach": 'a number that has no derivative is an argument that wrt leaves out: adc.grad(f, wrt="x")',
+    "detach": 'to treat a number as constant, make it an argument that wrt omits: adc.grad(f, wrt="x")',
     "cpu": DEVICE,
     "cuda": DEVICE,
     "to": DEVICE,
-    "astype": "of floats write np.array(x, dtype=np.float32); integers are passed as such: annotate the "
-    "parameter, k: int or k: i64[n], or write int(k) of one number",
+    "astype": "for floats write np.array(x, dtype=np.float32); pass integers as integers: annotate the "
+    "parameter, k: int or k: i64[n], or write int(k) for one number",
     "double": "convert the argument before the call",
     "float": "convert the argument before the call",
     "long": "convert the argument before the call",
@@ -57,25 +57,25 @@ METHODS = {
     "t": "write x.T",
     "permute": "write transpose(x, (1, 0)), with the order of the axes",
     "unsqueeze": "write expand_dims(x, axis)",
-    "size": "it is no method: write x.size, or x.shape[0]",
-    "shape": "it is no method: write x.shape[0]",
-    "ndim": "it is no method: write x.ndim",
+    "size": "it is not a method: write x.size, or x.shape[0]",
+    "shape": "it is not a method: write x.shape[0]",
+    "ndim": "it is not a method: write x.ndim",
     "numel": "write x.size",
     "fill": "write x[:] = v",
-    "set": "write x[i] = v on a line of its own",
-    "add": "write x + y, or x[i] += v on a line of its own",
+    "set": "write x[i] = v on a separate line",
+    "add": "write x + y, or x[i] += v on a separate line",
     "mul": "write x * y",
     "mm": "write a @ b",
     "expand": "write broadcast_to(x, shape)",
     "nonzero": "the result's length would depend on values: use where(x != 0, a, b)",
-    "extend": "append one after the other: for v in x: out.append(v)",
-    "insert": "append, and turn it around: out[::-1]",
-    "pop": "keep the length, and count: out[k]",
+    "extend": "append the elements one by one: for v in x: out.append(v)",
+    "insert": "append, and reverse the list: out[::-1]",
+    "pop": "keep the length, and use an index: out[k]",
     "format": OUTSIDE,
     "join": OUTSIDE,
-    "keys": 'name the keys: p["w"], p["b"]',
-    "values": 'name the keys: p["w"], p["b"]',
-    "items": 'name the keys: p["w"], p["b"]',
+    "keys": 'use the keys: p["w"], p["b"]',
+    "values": 'use the keys: p["w"], p["b"]',
+    "items": 'use the keys: p["w"], p["b"]',
 }
 ATTRIBUTES = {
     "I": "write inv(x)",
@@ -84,9 +84,9 @@ ATTRIBUTES = {
     "grad": DERIVATIVE,
     "data": VALUE,
     "flat": "write ravel(x)",
-    "dtype": "a program is compiled for each type: leave it out",
+    "dtype": "a program is compiled for each type: remove it",
     "device": DEVICE,
-    "at": "write x[i] = v, or x[i] += v, on a line of its own",
+    "at": "write x[i] = v, or x[i] += v, on a separate line",
 }
 # Functions, by name, beside those of `operators.ELSEWHERE`.
 FUNCTIONS = {
@@ -95,8 +95,8 @@ FUNCTIONS = {
     "tensor": VALUE,
     "as_tensor": VALUE,
     "from_numpy": VALUE,
-    "meshgrid": "let them broadcast: x[None, :] and y[:, None]",
-    "mgrid": "let them broadcast: arange(n)[:, None] and arange(m)[None, :]",
+    "meshgrid": "use broadcasting: x[None, :] and y[:, None]",
+    "mgrid": "use broadcasting: arange(n)[:, None] and arange(m)[None, :]",
     "triu_indices": "write the pairs: sum(r[i, j] for i in range(n) for j in range(i + 1, n))",
     "tril_indices": "write the pairs: sum(r[i, j] for i in range(n) for j in range(i))",
     "rand": DRAW,
@@ -117,12 +117,12 @@ FUNCTIONS = {
     "map": LOOP,
     "filter": "write a condition: sum(v for v in x if v > 0), or where(x > 0, x, 0)",
     "reduce": "write a loop: for v in x: s = s * v",
-    "vectorize": "functions apply to each element: sin(x), or [f(v) for v in x]",
+    "vectorize": "functions are elementwise: sin(x), or [f(v) for v in x]",
     "apply_along_axis": "write [f(row) for row in x]",
-    "jacobian": "it is outside, adc.jacobian(f)(x); inside write grad(f)(x) for each result",
-    "hessian": "it is outside, adc.hessian(f)(x); inside write jvp(grad(f), (x,), (v,))[1], H times v",
-    "vmap": "vmap is outside, adc.vmap(f)(x); inside write [f(v) for v in x]",
-    "jit": "all is compiled: leave it out",
+    "jacobian": "call it outside, adc.jacobian(f)(x); inside write grad(f)(x) for each result",
+    "hessian": "call it outside, adc.hessian(f)(x); inside write jvp(grad(f), (x,), (v,))[1] for H @ v",
+    "vmap": "call it outside, adc.vmap(f)(x); inside write [f(v) for v in x]",
+    "jit": "everything is compiled: remove it",
     "reversed": "write x[::-1]; numbers that count down are range(n - 1, -1, -1)",
     "str": OUTSIDE,
     "repr": OUTSIDE,
@@ -130,18 +130,18 @@ FUNCTIONS = {
     "input": "make it a parameter",
     "loadtxt": "load it outside, and make it a parameter",
     "load": "load it outside, and make it a parameter",
-    "isinstance": "a program is compiled for each type: leave it out",
-    "type": "a program is compiled for each type: leave it out",
-    "hasattr": "a program is compiled for each type: leave it out",
+    "isinstance": "a program is compiled for each type: remove it",
+    "type": "a program is compiled for each type: remove it",
+    "hasattr": "a program is compiled for each type: remove it",
     "divmod": "write x // y, x % y",
-    "set": "there are no sets: write an array",
-    "dict": "there are no dicts but arguments: write tuples",
+    "set": "sets are not supported: write an array",
+    "dict": "dicts can only be arguments: write tuples",
     "complex": COMPLEX,
     "angle": "write where(x < 0, pi, 0)",
     "iscomplex": COMPLEX,
-    "isreal": "all numbers are real: leave it out",
-    "real_if_close": "all numbers are real: leave it out",
-    "atleast_3d": "write x[None, :, None], or x[:, :, None] of a matrix",
+    "isreal": "all numbers are real: remove it",
+    "real_if_close": "all numbers are real: remove it",
+    "atleast_3d": "write x[None, :, None], or x[:, :, None] for a matrix",
     "row_stack": "write vstack((a, b))",
     "complex128": COMPLEX,
     "polyfit": "write lstsq(column_stack((x**2, x, ones(len(x)))), y)[0]",
@@ -166,7 +166,7 @@ FUNCTIONS = {
     "display": OUTSIDE,
     "println": OUTSIDE,
     "printf": OUTSIDE,
-    "newaxis": "it stands in an index: x[:, np.newaxis]",
+    "newaxis": "it belongs in an index: x[:, np.newaxis]",
     "no_grad": DERIVATIVE,
     "set_printoptions": OUTSIDE,
     "r_": "write concatenate((a, b))",
@@ -199,7 +199,7 @@ NAMES = {
     "PI": "write pi",
     "M_PI": "write pi",
     "π": "write pi",
-    "end": "blocks end where the indentation does; the last element is x[-1]",
+    "end": "a block ends with its indentation; the last element is x[-1]",
     "nil": "write None",
     "null": "write None",
     "NULL": "write None",
@@ -214,22 +214,22 @@ OPENERS = {
     "func": "write def f(x): and indent what follows",
     "fn": "write def f(x): and indent what follows",
     "fun": "write def f(x): and indent what follows",
-    "let": "leave it out: name = value",
-    "const": "leave it out: name = value",
-    "var": "leave it out: name = value",
-    "auto": "leave it out: name = value",
-    "local": "leave it out: name = value",
-    "double": "leave it out: name = value",
-    "float": "leave it out: name = value",
-    "int": "leave it out: name = value",
-    "real": "leave it out: name = value",
+    "let": "remove it: name = value",
+    "const": "remove it: name = value",
+    "var": "remove it: name = value",
+    "auto": "remove it: name = value",
+    "local": "remove it: name = value",
+    "double": "remove it: name = value",
+    "float": "remove it: name = value",
+    "int": "remove it: name = value",
+    "real": "remove it: name = value",
     "switch": "write if, elif and else",
     "match": "write if, elif and else",
     "case": "write if, elif and else",
     "unless": "write if not",
     "until": "write while not",
     "do": "write while condition:",
-    "then": "write : in its place",
+    "then": "write : instead",
     "print": "write print(x)",
     "begin": "indent the lines of a block",
 }
@@ -240,22 +240,22 @@ KEYWORDS = {
     "keepdim": "write keepdims=",
     "correction": "write ddof=",
     "unbiased": "write ddof=1",
-    "endpoint": "without the end it is linspace(a, b, n + 1)[:-1]",
+    "endpoint": "to exclude the end, write linspace(a, b, n + 1)[:-1]",
     "start": "write sum(x) + start",
     "a_min": "write clip(x, lo, hi)",
     "a_max": "write clip(x, lo, hi)",
     "out": "assign the result to a name",
     "inplace": "assign the result to a name",
-    "dtype": "types follow from the arguments: leave it out",
+    "dtype": "types follow from the arguments: remove it",
     "where": "select: sum(x[mask]), mean(x[mask]); along an axis sum(where(mask, x, 0), axis=1)",
     "initial": "write max(max(x), v), v + sum(x)",
 }
 # What functions elsewhere take besides.
 BESIDES = {
-    "round": "two digits are round(100 * x) / 100",
-    "linspace": "without the end it is linspace(a, b, n + 1)[:-1]",
+    "round": "for two digits write round(100 * x) / 100",
+    "linspace": "to exclude the end, write linspace(a, b, n + 1)[:-1]",
     "trace": "write sum(diagonal(x, k))",
-    "ravel": "column by column it is ravel(x.T)",
+    "ravel": "for column order write ravel(x.T)",
     "norm_pdf": "write norm.pdf((x - m) / s) / s",
     "norm_logpdf": "write norm.logpdf((x - m) / s) - log(s)",
     "norm_cdf": "write norm.cdf((x - m) / s)",

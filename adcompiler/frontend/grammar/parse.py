@@ -1,4 +1,4 @@
-"""From text to syntax tree: `parse` is the front door of the language."""
+"""From text to syntax tree: `parse` is the entry point."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def parse_expression(text: str) -> tree.Expression:
     """The syntax tree of a text that is one expression, such as a rule of the table."""
     module = parse(text)
     if module.expression is None:
-        cause = "one expression is expected here, not a constant or function"
-        fault = Fault(module.statements[0].span, cause, "write its right side alone")
+        cause = "one expression is expected here, not a definition"
+        fault = Fault(module.statements[0].span, cause, "write only its right side")
         raise fault.error(module.source)
     return module.expression
 
@@ -60,12 +60,12 @@ def _module(source: Source, statements: tuple[tree.Statement, ...]) -> tree.Modu
         if isinstance(statement, tree.Bare):
             raise Fault(
                 statement.span,
-                "an expression stands beside other lines",
+                "an expression cannot be combined with other lines",
                 "put brackets around an expression of several lines; return a result from a def",
             )
         if not isinstance(statement, tree.Assign | tree.Def):
-            cause = "only constants and functions stand outside of a def"
-            raise Fault(statement.span, cause, "put this into a def")
+            cause = "only constants and functions can be outside a def"
+            raise Fault(statement.span, cause, "move this into a def")
     return tree.Module(span, source, None, statements)
 
 
@@ -115,4 +115,4 @@ def _read_quoted(token: Token) -> tree.Expression:
     match _read(inner, span.line, span.column + before):
         case (tree.Bare(value=expression),):
             return expression
-    raise Fault(span, "an annotation is one expression", 'write it as in x: "f64[n, d]"')
+    raise Fault(span, "an annotation must be one expression", 'write it as in x: "f64[n, d]"')

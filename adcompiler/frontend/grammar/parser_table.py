@@ -1,9 +1,8 @@
-"""The parser's table: it comes with the package, so that no first use waits until Lark has made it.
+"""The parser's table. It is shipped with the package, so the first use need not wait for Lark to build it.
 
-`python -m adcompiler.frontend.grammar.parser_table` makes it anew from the grammar; a test compares. It is
-plain data in JSON as Lark saves its parsers, but for numbers that Lark takes from sets' order: here they
-follow from names. Another version of Lark may mean something else by it: there it is made, and kept in the
-cache.
+`python -m adcompiler.frontend.grammar.parser_table` builds it again from the grammar; a test compares. It is
+JSON data as Lark saves its parsers, except that numbers which Lark takes from the order of sets follow from
+names here. With another version of Lark the table is built, and kept in the cache.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ def made(grammar: str) -> str:
     from adcompiler.frontend.grammar.layout import Layout
 
     parser: Any = Lark(grammar, postlex=Layout(), **OPTIONS)
-    data, memo = parser.memo_serialize([TerminalDef, Rule])  # as Lark saves them, but for its pickle
+    data, memo = parser.memo_serialize([TerminalDef, Rule])  # as Lark saves them, except for its pickle
     del data["options"]["postlex"]
     return _written(data, memo)
 

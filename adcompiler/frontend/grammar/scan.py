@@ -1,4 +1,4 @@
-"""One linear look at the whole text before it is parsed: limits, brackets, and what is no token at all."""
+"""One linear scan of the text before it is parsed: limits, brackets, and characters that are not tokens."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ _FOREIGN = {
     "||": ("'||' is not an operator", "write or, or | for the bits of integers"),
     "!": ("'!' is not an operator", "write not, or != to compare"),
     "<>": ("'<>' is not an operator", "write != to compare"),
-    ":=": ("':=' cannot assign inside an expression", "assign on a line of its own: name = value"),
-    "{": ("'{' is not part of the language: it has no sets and dicts", "use ( ) or [ ]"),
-    "}": ("'}' is not part of the language: it has no sets and dicts", "use ( ) or [ ]"),
-    "\\": ("a backslash can only end a line", "remove it; A \\ b of other languages is solve(A, b)"),
+    ":=": ("':=' cannot assign inside an expression", "assign on a separate line: name = value"),
+    "{": ("'{' is not part of the language: sets and dict literals are not supported", "use ( ) or [ ]"),
+    "}": ("'}' is not part of the language: sets and dict literals are not supported", "use ( ) or [ ]"),
+    "\\": ("a backslash can only end a line", "remove it; to solve A x = b write solve(A, b)"),
 }
 
 
@@ -139,7 +139,7 @@ class _Scan:
         if prefix not in ("", "r", "u"):
             what = "f-strings are" if "f" in prefix else "bytes are" if "b" in prefix else f"'{prefix}' is"
             remedy = "remove the letter before the quotes"
-            remedy += "; values stand beside texts: print('x is', x)" if "f" in prefix else ""
+            remedy += "; print takes values after strings: print('x is', x)" if "f" in prefix else ""
             raise self.fault(token, f"{what} not part of the language", remedy)
         if self.last == ":" and self.opened and self.opened[-1][0] == "(":  # an annotation in quotes
             before, after = literals.quotes(token[0])
@@ -150,7 +150,7 @@ class _Scan:
     def quote(self, token: re.Match[str]) -> None:
         before = self.text[: token.start()]
         if token[0] == "'" and before and (before[-1].isalnum() or before[-1] in ")]_"):
-            raise self.fault(token, "this string is never closed", "end it with '; a transpose is x.T")
+            raise self.fault(token, "this string is never closed", "end it with '; write x.T for a transpose")
         raise self.fault(token, "this string is never closed", f"end it with {token[0]}")
 
     def open(self, token: re.Match[str]) -> None:

@@ -1,7 +1,7 @@
-"""SciPy's distributions and special functions that are not of this language, and what to write instead.
+"""SciPy's distributions and special functions that are not in the language, and what to write instead.
 
-Formulas are texts in the language. Those of a distribution are of its standard form: with `loc` and `scale`
-they are of (x - loc) / scale, and the density is divided by scale.
+Formulas are texts in the language. Those of distributions are for the standard form; with `loc` and `scale`,
+use (x - loc) / scale and divide the density by scale.
 """
 
 from __future__ import annotations
@@ -90,12 +90,12 @@ _METHODS = {
     "sf": "{above}", "logcdf": "log({below})", "logsf": "log({above})",
 }  # fmt: skip
 
-OWN = "adc.primitive makes one of your own from a formula and its derivatives"
-SECOND_KIND = f"Bessel functions are here j0, j1, jn, i0, i1 and ive, none of the second kind; {OWN}"
+OWN = "adc.primitive adds your own function from a formula and its derivatives"
+SECOND_KIND = f"the supported Bessel functions are j0, j1, jn, i0, i1 and ive, none of the second kind; {OWN}"
 # Special functions, with their arguments as SciPy has them.
 SPECIAL = {
-    "rgamma": "write 1 / gamma(x), or exp(-lgamma(x)) where x is positive",
-    "loggamma": "write lgamma(x), where x is positive",
+    "rgamma": "write 1 / gamma(x), or exp(-lgamma(x)) if x is positive",
+    "loggamma": "write lgamma(x) if x is positive",
     "gammasgn": "write where((x > 0) | (floor(x) % 2 == 0), 1, -1)",
     "factorial": "write gamma(n + 1)",
     "comb": "write exp(lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1))",

@@ -1,4 +1,4 @@
-"""What is wrong when the parser meets a token that cannot stand where it stands, and how to mend it.
+"""Messages for unexpected tokens: what is wrong, and what to write instead.
 
 Each function below knows one kind of mistake: it takes a Context and returns a Fault, or None if the
 mistake is of another kind. `explain` asks them in order.
@@ -28,18 +28,18 @@ _FOREIGN = {  # words of Python that are only names here
     "assert": "remove it",
     "async": "remove it",
     "await": "remove it",
-    "class": "write functions, and give them their data as arguments",
+    "class": "write functions, and pass their data as arguments",
     "del": "remove it",
     "elseif": "write elif",
     "elsif": "write elif",
-    "from": "remove it: builtins need no import, and np. or math. may stand before them",
-    "global": "give it as an argument, and return it",
-    "import": "remove it: builtins need no import, and np. or math. may stand before them",
+    "from": "remove it: builtins need no import, with or without np. or math. in front",
+    "global": "make it a parameter, and return it",
+    "import": "remove it: builtins need no import, with or without np. or math. in front",
     "lambda": "define a function: def f(x): return ...",
-    "nonlocal": "give it as an argument, and return it",
+    "nonlocal": "make it a parameter, and return it",
     "print": "write print(x)",
     "raise": "return nan",
-    "try": "remove it: nothing is raised here, 1/0 is inf",
+    "try": "remove it: arithmetic raises no exceptions, 1/0 is inf",
     "with": "remove it",
     "yield": "return an array: [... for i in range(n)]",
 }
@@ -124,7 +124,7 @@ def explain(token: Token, expected: set[str], stack: list[Any]) -> Fault:
     for kind in _KINDS:
         if fault := kind(context):
             return fault
-    return context.fault(f"{context.shown} cannot stand here", "remove it, or complete what stands before it")
+    return context.fault(f"{context.shown} is not allowed here", "remove it, or complete the code before it")
 
 
 def _block(at: Context) -> Fault | None:
@@ -141,7 +141,7 @@ def _block(at: Context) -> Fault | None:
 def _foreign(at: Context) -> Fault | None:
     word, token = at.last_text, at.token
     if token.value == "...":
-        return at.fault("'...' is no value of the language", "it stands in an index: x[..., 0]")
+        return at.fault("'...' is not a value in the language", "it belongs in an index: x[..., 0]")
     if word in _FOREIGN and token.type in (*_BEGINS, "COLON", "DEF", "FOR", "NOT", "AT"):
         return at.fault(f"'{word}' is not part of the language", _FOREIGN[word], at.last)
     if at.after_operand and token.type == "NAME" and token.value in _FOREIGN:
@@ -154,10 +154,10 @@ def _header(at: Context) -> Fault | None:
     header, kind = at.header(), at.token.type
     if at.in_parameters():
         if at.token.value in ("*", "**"):
-            return at.fault(f"'{at.token}' cannot gather parameters here", "write each parameter out")
-        return at.fault("a parameter is a name", "write names with commas between, such as def f(x, y):")
+            return at.fault(f"'{at.token}' parameters are not supported", "write out each parameter")
+        return at.fault("a parameter must be a name", "write names with commas between, such as def f(x, y):")
     if kind in _HEADERS and "RETURN" in at.expected and kind not in ("ELSE", "ELIF"):
-        return at.fault(f"'{at.token}' cannot begin in the middle of a line", "begin a new line before it")
+        return at.fault(f"'{at.token}' cannot start in the middle of a line", "start a new line before it")
     if at.last_text == "else" and kind == "IF":
         return at.fault("'else if' is one word", "write elif")
     if header == "def" and "LPAR" in at.expected:
@@ -167,7 +167,7 @@ def _header(at: Context) -> Fault | None:
     if header == "for" and "IN" in at.expected and at.after_operand:
         return at.fault("'in' is missing", "write for i in range(n):")
     if header and at.token.value == "then":
-        return at.fault(f"the ':' of this '{header}' is missing", "write it in the place of 'then'")
+        return at.fault(f"the ':' of this '{header}' is missing", "write it instead of 'then'")
     if header and "COLON" in at.expected and kind != "EQUAL" and not (at.after_operand and kind in _BEGINS):
         return at.fault(f"the ':' of this '{header}' is missing", "write it at the end of the line")
     if "ELSE" in at.expected and kind in _STOPS:
@@ -179,11 +179,11 @@ def _julia(at: Context) -> Fault | None:
     """`sin.(x)`, and rows in brackets."""
     dot = getattr(at.last, "type", "") == "DOT"
     if dot and at.kind == "LPAR":
-        return at.fault("'.(' is not part of the language", "functions go over the elements: write sin(x)")
+        return at.fault("'.(' is not part of the language", "functions are elementwise: write sin(x)")
     place = at.opening()
     if at.kind == "SEMICOLON" and place >= 0 and at.stack[place].type == "LSQB":
         remedy = "write concatenate((a, b)), or [[a, b], [c, d]] for rows"
-        return at.fault("';' stands in brackets", remedy)
+        return at.fault("';' is not allowed in brackets", remedy)
     return None
 
 
@@ -191,15 +191,15 @@ def _assignment(at: Context) -> Fault | None:
     if not at.after_operand:
         return None
     if at.token.type == "EQUAL":
-        return at.fault("'=' cannot stand inside an expression", "write == to compare")
+        return at.fault("'=' is not allowed inside an expression", "write == to compare")
     if at.token.type == "AUGMENT":
-        return at.fault(f"'{at.token}' cannot stand inside an expression", "write it on a line of its own")
+        return at.fault(f"'{at.token}' is not allowed inside an expression", "write it on a separate line")
     if at.token.type == "COLON":
-        return at.fault("':' cannot stand here", "annotate only parameters; a slice is x[start:stop:step]")
+        return at.fault("':' is not allowed here", "annotate only parameters; a slice is x[start:stop:step]")
     if at.token.type == "COMMA" and any(
         getattr(part, "type", "") == "FOR" for part in at.stack[at.opening() :]
     ):
-        return at.fault("a comprehension is not alone in its call", "put parentheses around it")
+        return at.fault("a comprehension with other arguments", "put parentheses around it")
     return None
 
 
@@ -228,17 +228,17 @@ def _missing_left(at: Context) -> Fault | None:
     if token.value in ("*", "**") and last.type in ("LPAR", "COMMA"):
         if at.opening() < 0:
             return at.fault(
-                f"'{token}' cannot gather what is unpacked", "write slices: first, rest = x[0], x[1:]"
+                f"'{token}' is not supported in unpacking", "write slices: first, rest = x[0], x[1:]"
             )
-        return at.fault(f"'{token}' cannot unpack arguments here", "write each argument out")
+        return at.fault(f"'{token}' cannot unpack arguments here", "write out each argument")
     if last.type == "DOT" and token.value in ("*", "/", "^", "**", "+", "-", "//"):
         meant = {"^": "**"}.get(token.value, token.value)
-        return at.fault(f"'.{token}' is not an operator", f"write {meant}: it goes over the elements", last)
+        return at.fault(f"'.{token}' is not an operator", f"write {meant}: it is elementwise", last)
     if last.value == token.value and token.value in "+-":
         return at.fault(f"'{token}{token}' is not an operator", f"write k {token}= 1", last)
     twisted = _TWISTED.get(last.value + token.value)
     remedy = f"write {twisted}" if twisted else "write a value between them, or remove one"
-    return at.fault(f"nothing stands between '{last}' and '{token}'", remedy)
+    return at.fault(f"a value is missing between '{last}' and '{token}'", remedy)
 
 
 def _missing_operator(at: Context) -> Fault | None:
@@ -252,7 +252,7 @@ def _missing_operator(at: Context) -> Fault | None:
         return at.fault(f"'{at.last_text}' is not part of the language", f"did you mean {near[0]}?", at.last)
     left = at.last_text if at.last_text[:1].isalnum() else "a"
     right = at.token.value if at.kind in ("NAME", "NUMBER") else "b"
-    cause = "two values stand side by side, without an operator between them"
+    cause = "an operator is missing between two values"
     return at.fault(cause, f"to multiply, write {left}*{right}")
 
 
@@ -262,8 +262,8 @@ def _word(at: Context) -> Fault | None:
     if word not in RESERVED:
         return None
     if word in ("else", "elif"):
-        remedy = "align it with its if; for and while have no else"
-        return at.fault(f"this '{word}' belongs to no 'if'", remedy)
+        remedy = "align it with its if; else is not supported after for and while"
+        return at.fault(f"this '{word}' has no matching 'if'", remedy)
     if not at.after_operand:
         return at.fault(f"'{word}' is a reserved word and cannot be a value", "choose another name")
     remedies = {
@@ -271,7 +271,7 @@ def _word(at: Context) -> Fault | None:
         "not": "write and not, or != to compare",
         "for": "write [... for i in range(n)] or sum(... for i in range(n))",
     }
-    return at.fault(f"'{word}' cannot follow a value", remedies.get(word, "begin a new line before it"))
+    return at.fault(f"'{word}' cannot follow a value", remedies.get(word, "start a new line before it"))
 
 
 _KINDS = (

@@ -1,7 +1,7 @@
-"""From the grammar's rules to the syntax tree: one method a rule, called as soon as the rule is complete.
+"""From the grammar's rules to the syntax tree: one method per rule, called when the rule is complete.
 
-Every method takes what the rule is made of, tokens included, so that the span of a node is always that
-from its first part to its last. A part is a token, a node, or the tuple of statements of a line or suite.
+Every method takes the parts of its rule, tokens included, so the span of a node always extends from its
+first part to its last. A part is a token, a node, or the tuple of statements of a line or suite.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Builder:
                     raise Fault(span_of(part[0]), f"the argument '{key}' is given twice", "remove one")
                 keywords[key] = part[1]
             elif keywords and isinstance(part, tree.Expression):
-                remedy = "put it before them, or give it by name"
+                remedy = "move it before them, or pass it by name"
                 raise Fault(span_of(part), "a positional argument follows a keyword argument", remedy)
         return tree.Call(between(parts), function, _expressions(inner), tuple(keywords.items()))
 
@@ -209,7 +209,7 @@ class Builder:
         seen: set[str] = set()
         for parameter in parameters:
             if parameter.name in seen:
-                raise Fault(parameter.span, f"the parameter '{parameter.name}' stands twice", "rename one")
+                raise Fault(parameter.span, f"the parameter '{parameter.name}' occurs twice", "rename one")
             seen.add(parameter.name)
         _check_defaults(parameters)
         body, docstring = parts[-1], None
@@ -217,8 +217,8 @@ class Builder:
             case (tree.Bare(value=tree.Text(value=str(text))), *_):
                 body, docstring = body[1:], text
         if stray := outside((*body,)):
-            cause = f"'{stray.word}' stands outside of a loop"
-            raise Fault(stray.span, cause, "put it into a for or a while")
+            cause = f"'{stray.word}' is outside a loop"
+            raise Fault(stray.span, cause, "move it into a for or while loop")
         return tree.Def(between(parts), literals.identifier(parts[1].value), parameters, body, docstring)
 
     def branch(self, parts: Parts) -> tree.If:
@@ -246,7 +246,7 @@ def _check_defaults(parameters: tuple[tree.Parameter, ...]) -> None:
     """Parameters with defaults come last."""
     for before, parameter in pairwise(parameters):
         if before.default is not None and parameter.default is None:
-            remedy = f"write {before.name} behind it, or give it a default too"
+            remedy = f"move it before {before.name}, or give it a default"
             raise Fault(parameter.span, f"'{parameter.name}' without a default follows one with", remedy)
 
 

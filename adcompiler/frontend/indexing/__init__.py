@@ -1,1 +1,1 @@
-"""Subscripts, comprehensions, stores, selections: how elements of arrays are named."""
+"""Subscripts, comprehensions, stores and selections."""

@@ -26,7 +26,7 @@ ANYTHING = ("Any", "object", "Optional", "Union", "Sequence", "Iterable", "list"
 
 
 def is_static(parameter: tree.Parameter) -> bool:
-    """Whether a parameter is annotated as known while compiling."""
+    """Whether a parameter is annotated as known at compile time."""
     return isinstance(parameter.annotation, tree.Name) and parameter.annotation.id == STATIC
 
 
@@ -110,7 +110,7 @@ def _check_class(context: Context, parameter: tree.Parameter, value: tuple[Any, 
     if given not in names:
         context.fail(
             DtypeError,
-            f"{parameter.name} is {describe(value)}, its annotation {given or 'something else'}",
+            f"{parameter.name} is {describe(value)}, but its annotation is {given or 'something else'}",
             base.span,
             f"write {' or '.join(names)}",
         )
@@ -118,7 +118,7 @@ def _check_class(context: Context, parameter: tree.Parameter, value: tuple[Any, 
 
 def _check(context: Context, parameter: tree.Parameter, value: Value, dimensions: Dimensions) -> Value:
     if is_static(parameter):
-        cause = f"{parameter.name} is static, but not known while compiling here"
+        cause = f"{parameter.name} is static, but not known at compile time here"
         context.fail(DtypeError, cause, parameter.span, "pass a number")
     annotation = parameter.annotation
     if says_nothing(annotation):
@@ -132,16 +132,16 @@ def _check(context: Context, parameter: tree.Parameter, value: Value, dimensions
     if base is None or wanted is None or (axes and not (isinstance(base, tree.Name) and base.id in DTYPES)):
         context.fail(
             ParseError,
-            f"the annotation of {parameter.name!r} is no type",
+            f"the annotation of {parameter.name!r} is not a type",
             annotation.span,
             f"write {', '.join(DTYPES)}, with sizes as in f64[n, 3], int, float, np.ndarray, or static",
         )
     if len(axes) != value.rank:
         context.fail(
             ShapeError,
-            f"{parameter.name} has rank {value.rank}, its annotation rank {len(axes)}",
+            f"{parameter.name} has rank {value.rank}, but its annotation has rank {len(axes)}",
             annotation.span,
-            f"pass an array of rank {len(axes)}" if axes else "pass a scalar; a vector is annotated f64[n]",
+            f"pass an array of rank {len(axes)}" if axes else "pass a scalar, or annotate a vector as f64[n]",
         )
     for k, axis in enumerate(axes):
         dimensions.take(Axis(f"axis {k} of {parameter.name}", value.shape[k], axis))
@@ -151,7 +151,7 @@ def _check(context: Context, parameter: tree.Parameter, value: Value, dimensions
         if not value.weak or not _holds(wanted, value.dtype):
             context.fail(
                 DtypeError,
-                f"{parameter.name} is {value.dtype}, its annotation {getattr(base, 'id', wanted)}",
+                f"{parameter.name} is {value.dtype}, but its annotation is {getattr(base, 'id', wanted)}",
                 annotation.span,
                 f"convert it: {parameter.name}.astype('{NUMPY[wanted]}')",
             )

@@ -114,11 +114,11 @@ def _collected(context: Context, node: tree.Comprehension, opened: _Opened, valu
 def _unrolled(
     context: Context, node: tree.Comprehension, k: int, items: tuple[Any, ...], opened: _Opened
 ) -> Steps:
-    """A clause over a tuple known while compiling: the comprehension is written out for each item."""
+    """A clause over a tuple known at compile time: the comprehension is written out for each item."""
     clause, rest = node.clauses[k], node.clauses[k + 1 :]
     if opened.axes:
         remedy = "make it the first `for`, or nest comprehensions"
-        context.fail(ParseError, "iterating over a tuple comes first", clause.span, remedy)
+        context.fail(ParseError, "a `for` over a tuple must be the first one", clause.span, remedy)
     found = []
     within = context.within
     for number, item in enumerate(items):
@@ -139,7 +139,7 @@ def _kept(context: Context, clause: tree.Clause, scope: dict[str, AnyValue]) -> 
         if isinstance(test, Value):
             context.fail(
                 ShapeError, "the length of this list depends on values", condition.span,
-                "test what is known while compiling",
+                "use a condition that is known at compile time",
             )  # fmt: skip
         if not test:
             return False

@@ -1,7 +1,7 @@
 """Lengths in annotations: names, numbers, and sums and products of them, as in `f64[n + 1, 2 * m]`.
 
-Names that stand alone are known first. Then what has one unknown name is solved for it, and what has none is
-an equality that each call must satisfy.
+Names that stand alone are known first. Then a length with one unknown name is solved for it, and a length
+without unknown names is an equality that each call must satisfy.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from adcompiler.frontend.values.sizes import Constraint
 from adcompiler.ir.nodes import Element, const, is_const
 from adcompiler.ir.walk import postorder
 
-FIT = "pass arrays that fit the annotations"
+FIT = "pass arrays that match the annotations"
 WRITE = "write f64[n, 3], or f64[n + 1, 2 * m]"
 CONSTANTS = " "  # the key of the names of a text's constants in a scope; no variable bears it
 OPERATIONS = {"+": "add", "-": "subtract", "*": "multiply", "//": "floor_divide"}
@@ -67,7 +67,7 @@ class Dimensions:
                 self.later.append(axis)
 
     def check(self, given: tree.Expression) -> None:
-        """Demand that an annotation is made of names, whole numbers, and operations on them."""
+        """Demand that an annotation is made of names, integers, and operations on them."""
         for node in postorder(list[tree.Tree]([given]), tree.children):
             match node:
                 case tree.Binary(op=op) if op in OPERATIONS:
@@ -128,8 +128,8 @@ class Dimensions:
     def unsolved(self, given: tree.Expression) -> NoReturn:
         """An annotation from which its names do not follow."""
         names = " and ".join(dict.fromkeys(self.unknown(given)))
-        remedy = "name it alone on another axis, or give the length of this one a name of its own"
-        self.context.fail(ParseError, f"{names} cannot be told from this length alone", given.span, remedy)
+        remedy = "use it alone on another axis, or give this length another name"
+        self.context.fail(ParseError, f"{names} cannot follow from this length alone", given.span, remedy)
 
     # -- what a call must satisfy ------------------------------------------------------------------
 

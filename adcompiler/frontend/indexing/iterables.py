@@ -1,4 +1,4 @@
-"""What `for` runs over, in comprehensions and in loops: ranges, arrays, and enumerate and zip of them."""
+"""Iterables of `for`, in comprehensions and loops: ranges, arrays, and enumerate and zip of them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Iterable:
 def iterable(
     context: Context, node: tree.Expression, scope: Mapping[str, AnyValue], unordered: bool = False
 ) -> Generator[Any, AnyValue, Iterable | tuple[Any, ...]]:
-    """What an expression behind `in` runs over; a tuple is one known while compiling. With `unordered` it
+    """What an expression behind `in` runs over; a tuple is one known at compile time. With `unordered` it
     does not matter at which index an item is."""
     name = called(node, scope)
     if name is not None:
@@ -174,7 +174,7 @@ def _zipped(
 
 
 def literal(item: AnyValue) -> AnyValue:
-    """An item of a range whose bounds are known while compiling as a number."""
+    """An item of a range whose bounds are known at compile time as a number."""
     if isinstance(item, tuple):
         return tuple(literal(part) for part in item)
     if isinstance(item, Value) and item.weak and not item.rank and is_const(item.element):
@@ -192,9 +192,7 @@ def spanned(context: Context, bounds: Sequence[AnyValue], span: Span, unordered:
     start, stop = (0, bounds[0]) if len(bounds) == 1 else (bounds[0], bounds[1])
     step = bounds[2] if len(bounds) == 3 else 1
     if not isinstance(step, int) or isinstance(step, bool) or step == 0:
-        context.fail(
-            ParseError, "the step of range is a constant that is not 0", span, "write range(0, n, 2)"
-        )
+        context.fail(ParseError, "the step of range must be a nonzero constant", span, "write range(0, n, 2)")
     # From 0 or more up to less than 0, or the other way, there is nothing: as up to 0.
     up, down = step > 0 and _is_natural(start), step < 0 and _is_natural(stop)
     first, end = _bound(context, start, span, clamps=down), _bound(context, stop, span, clamps=up)
@@ -249,7 +247,7 @@ def _bound(context: Context, value: AnyValue, span: Span, clamps: bool = False) 
     if isinstance(value, int) and not isinstance(value, bool):
         return const(value, "i64")
     if not isinstance(value, Value) or value.rank or value.dtype != "i64":
-        remedy = "pass an integer: annotate the parameter as i64, make it static, or divide by //"
+        remedy = "pass an integer: annotate the parameter as i64, make it static, or divide with //"
         kind = f" of {value.dtype}" if isinstance(value, Value) else ""
         context.fail(DtypeError, f"range of {describe(value)}{kind}", span, remedy)
     return numbered(counted(context, value.element, span, clamps))

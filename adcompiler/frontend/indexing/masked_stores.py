@@ -1,6 +1,6 @@
 """Stores under a condition: `y[i] = v` where an iteration goes on is `y[i] = v if it does else y[i]`.
 
-So what is carried changes in one place, in values and in derivatives, and no mask goes over all of it.
+The carried array then changes in one place, in values and derivatives, without a mask over all of it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Lists of arrays of different lengths: `x: list[f64[:]]`, whose rows are read by reductions.
 
-All elements stand in one array. A row is a selection of the first of as many elements as the longest row has,
-read from where the row starts: its sum is a loop over the row in the loop over rows, and nothing is moved.
+All elements are in one array. A row is a selection of its elements from as many as the longest row has, read
+from where the row starts. Its sum is a loop over the row inside the loop over rows; nothing is moved.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from adcompiler.ir.types import DTYPES, Dtype
 from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import apply
 
-OUTSIDE = "an index is out of range of a row"
+OUTSIDE = "an index is out of range in a row"
 INSIDE = "indices count from 0, negative ones from the end of the row"
 
 
@@ -49,7 +49,7 @@ def annotated(annotation: tree.Tree | None) -> RowType | None:
 def rows_of(context: Context, parts: list[Value], name: str) -> RaggedRows:
     """The value of an argument."""
     values, starts, lengths = parts
-    context.sizes.merge(starts.shape[0], lengths.shape[0], f"the rows of {name}", None, "they are one list")
+    context.sizes.merge(starts.shape[0], lengths.shape[0], f"the rows of {name}", None, "pass one list")
     return RaggedRows(values, starts, lengths)
 
 
@@ -77,7 +77,7 @@ def entry(context: Context, value: RaggedRows, indices: list[Any], span: Span, l
     """`x[i]`, or `x[i, j]` as `x[i][j]`."""
     first, *rest = indices
     if isinstance(first, SliceValue) or not is_integer(first):
-        remedy = "write x[i], or for row in x; all elements in order are concatenate(x)"
+        remedy = "write x[i], or for row in x; for all elements in order write concatenate(x)"
         context.fail(DtypeError, f"{describe(value)} is indexed by one integer", span, remedy)
     one = const(first, "i64") if isinstance(first, int) else first.element
     found = row(value, located(context, one, length(context, value), (), span))
@@ -114,7 +114,7 @@ def _part(context: Context, value: Row, part: SliceValue, span: Span) -> Row:
     """A row from one place to another; as in Python they may lie outside."""
     bounds = (part.start, part.stop)
     if part.step not in (None, 1) or not all(b is None or type(b) is int for b in bounds):
-        cause = "a slice of a row has bounds that are known while compiling, and no step"
+        cause = "a slice of a row must have bounds known at compile time and no step"
         context.fail(ParseError, cause, span, "write row[1:], row[:-1], or a loop over range(len(row))")
     start, stop = (_bound(b, value.length) for b in bounds)
     if stop is None:
@@ -140,7 +140,7 @@ def check(context: Context, parameter: tree.Parameter, value: RaggedRows, dimens
     if rows is None or rows.dtype != value.values.dtype or len(rows.axes) != value.values.rank:
         context.fail(
             ShapeError, f"{parameter.name} is a list of arrays of rank {value.values.rank} of "
-            f"{value.values.dtype}, its annotation another type", parameter.span, "write list[f64[:]]",
+            f"{value.values.dtype}, but its annotation is another type", parameter.span, "write list[f64[:]]",
         )  # fmt: skip
     for k, axis in enumerate(rows.axes[1:], 1):
         if not isinstance(axis, tree.Slice):

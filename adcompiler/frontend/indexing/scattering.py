@@ -1,7 +1,7 @@
 """Stores at many places at once: `x[i] = v` and `x[i] += v` with an array of indices, `x[mask] = v`.
 
-What is stored is added up into zeros (an `Accumulate`), and taken where the index names an element. One that
-it names twice is refused: NumPy keeps the last value, and who writes `+=` means the sum.
+Stored values are added into zeros (an `Accumulate`), and taken where the index names an element. An element
+that is named twice is refused: NumPy keeps the last value, but `+=` is usually meant as a sum.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import apply, cast
 
 Located: TypeAlias = Callable[[Context, Element, Element, Shape, Span], Element]  # an index into an axis
-TWICE = "an index names an element twice, where NumPy keeps the last value"
-ADD = "write a loop, which adds up all: for k in range(len(i)): x[i[k]] += v[k]"
+TWICE = "an index array contains an element twice (NumPy would keep the last value)"
+ADD = "write a loop to add all values: for k in range(len(i)): x[i[k]] += v[k]"
 LOOP = "store in a loop: for k in range(len(i)): x[i[k], 0] = v[k]"
 
 
 def is_many(index: Any) -> bool:
-    """Whether an index is an array, of places or of truth values."""
+    """Whether an index is an array, of places or of booleans."""
     return isinstance(index, Value) and (index.rank > 0 or index.dtype == "bool")
 
 
 def is_mask(index: Any) -> bool:
-    """Whether an index is an array of truth values."""
+    """Whether an index is an array of booleans."""
     return isinstance(index, Value) and index.dtype == "bool"
 
 
@@ -55,10 +55,10 @@ def scattered(
     named = [k for k, index in enumerate(indices) if index != ALL]
     places = indices[named[0] : named[-1] + 1]
     if any(is_mask(i) for i in places):
-        remedy = "store by one mask alone"
-        context.fail(DtypeError, "an index must be an integer, not a truth value", span, remedy)
+        remedy = "store with a single mask"
+        context.fail(DtypeError, "an index must be an integer, not a boolean", span, remedy)
     if not all(_is_place(i) for i in places):
-        context.fail(DtypeError, "a store at an array of indices and a slice", span, LOOP)
+        context.fail(DtypeError, "a store with both an index array and a slice", span, LOOP)
     return _Scatter(context, array, places, named[0], located, span).stored(value, kind.dtype, kind.weak)
 
 
@@ -71,13 +71,13 @@ def _where(
 ) -> Value:
     """`x[mask] = v` of one value for all, or for all rows; a `whole` value is one for each element."""
     if mask.rank > array.rank:
-        context.fail(ShapeError, f"a mask of rank {mask.rank} for rank {array.rank}", span, "leave axes out")
+        context.fail(ShapeError, f"a mask of rank {mask.rank} for rank {array.rank}", span, "remove axes")
     for k, size in enumerate(mask.shape):
         what = f"axis {k} of the array and of its mask"
         if not context.sizes.merge(array.shape[k], size, what, span, "a mask has the shape of its array"):
             context.fail(ShapeError, f"{what} differ in length", span, "a mask has the shape of its array")
     if isinstance(value, Value) and value.rank > array.rank - mask.rank and not whole:
-        cause = f"{describe(value)} is stored by a mask: how many it takes depends on values"
+        cause = f"{describe(value)} cannot be stored with a mask: the number of elements depends on values"
         context.fail(ShapeError, cause, span, "write x = where(mask, v, x), with v as long as x")
     tail = tuple(ONE for _ in range(array.rank - mask.rank))
     guard = Value((*mask.shape, *tail), mask.element)
@@ -100,7 +100,7 @@ def selection_stored(context: Context, array: Value, indices: list[Any], value: 
 def _everywhere(context: Context, mask: Value, value: Masked, span: Span) -> Value:
     """All elements of which a mask selects those that it stores."""
     if not same_mask(context, value.mask, mask):
-        cause, remedy = "a selection is stored by another mask", "select by the same mask: x[mask] = y[mask]"
+        cause, remedy = "the stored selection has another mask", "use the same mask: x[mask] = y[mask]"
         context.fail(ShapeError, cause, span, remedy)
     return value.value
 
@@ -146,8 +146,8 @@ class _Scatter:
         whole = Value(shape, cast(ZERO, dtype))
         found = context.broadcast("the value stored", (whole, value), self.span)
         if found != tuple(map(context.sizes.find, shape)):
-            remedy = "give one for each place"
-            context.fail(ShapeError, "the value stored does not fit its places", self.span, remedy)
+            remedy = "pass one value for each place"
+            context.fail(ShapeError, "the stored value does not fit its places", self.span, remedy)
         truth = dtype == "bool"
         body = over(value, shape, dtype)
         body = select(body, ONE, ZERO) if truth else body

@@ -1,7 +1,7 @@
-"""Selections, `x[mask]`: as many elements as a mask of truth values has true ones, which only values tell.
+"""Selections, `x[mask]`: the number of elements depends on the values of the mask.
 
-So there is no array of them. A selection is all elements beside the mask, elementwise operations are applied
-to all, and a reduction takes those that the mask selects: nothing is moved, and nothing stored.
+Therefore a selection is not an array. It is all elements with the mask. Elementwise operations are applied to
+all of them, and a reduction uses those that the mask selects: nothing is moved or stored.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def reduce_family(context: Context, name: str, family: GeneratorValue, span: Spa
     value = family.value_of(family.value.element)
     if family.guard is None:
         if name in ("argmin", "argmax") and len(axes) > 1:
-            context.fail(ParseError, f"{name} of a generator takes one `for`", span, "use one index")
+            context.fail(ParseError, f"{name} of a generator takes only one `for`", span, "use one index")
         return REDUCTIONS[name](context, value, axes, False, span)
     holds = family.value_of(family.guard, own=False)
     if name == "mean":
@@ -48,9 +48,7 @@ def reduce_family(context: Context, name: str, family: GeneratorValue, span: Spa
         total = REDUCTIONS["sum"](context, context.where(holds, value, 0, span), axes, False, span)
         return Mean(context, number, span).of(total, number)
     if name not in NEUTRAL:
-        context.fail(
-            ParseError, f"{name} of a generator with a condition", span, "use where(...) over a list"
-        )
+        context.fail(ParseError, f"{name} of a generator with a condition", span, "use where(...) in a list")
     other = NEUTRAL[name]
     if not is_float(value.dtype) and isinstance(other, float) and name in ("amax", "amin"):
         other = -(2**63) if other < 0 else 2**63 - 1
@@ -58,7 +56,7 @@ def reduce_family(context: Context, name: str, family: GeneratorValue, span: Spa
 
 
 def is_mask(index: AnyValue) -> bool:
-    """Whether an index is an array of truth values."""
+    """Whether an index is an array of booleans."""
     return isinstance(index, Value) and index.rank > 0 and index.dtype == "bool"
 
 
@@ -68,7 +66,7 @@ def selected(
     """`value[mask]`, or `value[mask, ...]` with indices of the axes behind those of the mask."""
     mask = indices[0]
     if not is_mask(mask) or any(isinstance(i, Value) and i.rank for i in indices[1:]):
-        cause = "a mask stands first among indices, beside integers and slices"
+        cause = "a mask must be the first index if there are integers or slices"
         context.fail(ParseError, cause, span, "move the axis to the front: moveaxis(x, axis, 0)[mask]")
     value = array(context, "a mask", value, span)
     if len(indices) > 1:
@@ -81,7 +79,7 @@ def _fit(context: Context, value: Value, mask: Value, span: Span) -> None:
     """Demand that a mask is as long as the first axes of what it selects from."""
     if mask.rank > value.rank:
         cause = f"a mask of rank {mask.rank} for an array of rank {value.rank}"
-        context.fail(ShapeError, cause, span, "a mask has one truth value an element, or one a row")
+        context.fail(ShapeError, cause, span, "a mask needs one boolean per element or per row")
     for k, n in enumerate(mask.shape):
         alone = unit(context.sizes.find(n)) != unit(context.sizes.find(value.shape[k]))
         if alone or not context.sizes.merge(n, value.shape[k], f"axis {k} of a mask", span):
@@ -91,7 +89,7 @@ def _fit(context: Context, value: Value, mask: Value, span: Span) -> None:
 
 
 def is_selection(indices: Sequence[Any]) -> bool:
-    """Whether a selection is indexed by truth values for its elements, or rows."""
+    """Whether a selection is indexed by booleans for its elements, or rows."""
     only = indices[0] if len(indices) == 1 else None
     return isinstance(only, Masked) and only.value.dtype == "bool" and only.value.rank == only.mask.rank
 
@@ -138,7 +136,7 @@ def product(context: Context, left: AnyValue, right: AnyValue, span: Span) -> An
     rows = isinstance(left, Masked) and left.value.rank == left.mask.rank + 1
     if not (rows and isinstance(right, Value) and right.rank == 1):
         remedy = "zeros add nothing: x.T @ where(mask, y, 0)"
-        context.fail(DtypeError, "@ of x[mask], whose length only values tell", span, remedy)
+        context.fail(DtypeError, "@ of x[mask], whose length depends on values", span, remedy)
     return replace(left, value=matmul(context, left.value, right, span))
 
 

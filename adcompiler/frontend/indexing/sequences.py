@@ -1,4 +1,4 @@
-"""`*` and `+` of lists and tuples, as in Python; what Python and NumPy mean differently is refused."""
+"""`*` and `+` of lists and tuples, as in Python; where Python and NumPy differ, they are refused."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def combined(
 def _refuse_lists(context: Context, op: str, span: Span) -> NoReturn:
     """Python has no product of lists, and joins them by +."""
     if op == "*":
-        context.fail(DtypeError, "a list times a list", span, "to multiply the elements name them: a * b")
+        context.fail(DtypeError, "a list times a list", span, "to multiply elements, name the lists: a * b")
     cause = "+ of lists: Python joins two lists, NumPy adds their elements"
-    remedy = "to join them write concatenate((a, b)), to add the elements of named ones 1.0 * a + b"
+    remedy = "to join them write concatenate((a, b)); to add elements, name the lists: 1.0 * a + b"
     context.fail(DtypeError, cause, span, remedy)
 
 
@@ -69,20 +69,20 @@ def _times(context: Context, value: AnyValue, count: AnyValue, display: bool, sp
             DtypeError,
             "a list times an integer: Python repeats the list, NumPy multiplies the elements",
             span,
-            "write 2.0 * v to multiply the elements, [0.0] * 2 with the list itself to repeat it",
+            "write 2.0 * v to multiply the elements, or [0.0] * 2 with the list literal to repeat it",
         )
     return None
 
 
 def _repeated(context: Context, value: AnyValue, count: AnyValue, whole: bool, span: Span) -> AnyValue:
     if not whole:
-        remedy = "to multiply its elements name the list first, v = [...]; to repeat it annotate n: i64"
-        cause = f"{describe(value)} is repeated by an integer, not by {describe(count)}"
+        remedy = "to multiply its elements, name the list, v = [...]; to repeat it, annotate n: i64"
+        cause = f"{describe(value)} can be repeated by an integer, not by {describe(count)}"
         context.fail(DtypeError, cause, span, remedy)
     array = as_array(value)
     if isinstance(count, Value):
         if not isinstance(array, Value):
-            cause = f"{describe(value)} times an integer that is not known while compiling"
+            cause = f"{describe(value)} times an integer that is not known at compile time"
             context.fail(
                 DtypeError, cause, span, "repeat a list of numbers, [0.0] * n, or make the integer static"
             )
@@ -129,5 +129,5 @@ def refuse_comparison(
 ) -> None:
     """Two lists are compared as wholes by Python, element by element by NumPy."""
     if all(d or isinstance(v, Listed) for d, v in zip(displays, (left, right), strict=True)):
-        cause = "a comparison of two lists: Python compares them as wholes, NumPy their elements"
-        context.fail(DtypeError, cause, span, "write all(1.0 * a == b), or leave all out for the elements")
+        cause = "a comparison of two lists: Python compares whole lists, NumPy their elements"
+        context.fail(DtypeError, cause, span, "write all(1.0 * a == b), or 1.0 * a == b for each element")

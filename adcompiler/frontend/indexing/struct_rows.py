@@ -1,6 +1,6 @@
-"""Arrays of structs while a program is lowered, as structs of arrays whose first axes are the items.
+"""Arrays of structs during lowering: structs of arrays whose first axes are the items.
 
-A list of equal containers is one (`containers.Rows`), and so is a structured array (`records.Records`).
+A list of equal containers (`containers.Rows`) and a structured array (`records.Records`) are represented so.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from adcompiler.ir.nodes import Element
 from adcompiler.pytree.containers import Container, Rows
 from adcompiler.pytree.records import Records
 
-SAME = "the items are those of one list"
+SAME = "the items must come from the same list"
 
 
 def entries(value: AnyValue, f: Callable[[Value], AnyValue]) -> AnyValue:
@@ -51,7 +51,7 @@ def field(context: Context, value: Container, node: tree.Attribute) -> AnyValue:
     """A field of a struct; ParseError where it has none of that name, and for one of a list."""
     if isinstance(value, Rows):
         remedy = f"write p[i].{node.name}, or [p.{node.name} for p in {getattr(node.value, 'id', 'ps')}]"
-        context.fail(ParseError, f"a list has no field {node.name!r}, its items have", node.span, remedy)
+        context.fail(ParseError, f"a list has no field {node.name!r}, but its items have", node.span, remedy)
     if node.name not in value.keys:
         remedy = f"its fields are {', '.join(map(str, value.keys))}"
         context.fail(ParseError, f"{value.what} has no field {node.name!r}", node.span, remedy)

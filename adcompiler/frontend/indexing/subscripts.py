@@ -36,9 +36,9 @@ from adcompiler.ops.build import apply, cast
 from adcompiler.pytree.containers import Container, Rows
 from adcompiler.pytree.records import Records
 
-READ = "read its elements, out[-1] or out[k], its length, or all of it behind the loop"
+READ = "read its elements, out[-1] or out[k], or its length; the whole list can be read after the loop"
 OUTSIDE = "an index is out of range"
-INSIDE = "indices count from 0, negative ones from the end; both must lie in the axis"
+INSIDE = "indices count from 0, negative ones from the end; both must be inside the axis"
 
 
 def subscript(context: Context, value: AnyValue, indices: list[Any], span: Span) -> AnyValue:
@@ -79,7 +79,7 @@ def subscript(context: Context, value: AnyValue, indices: list[Any], span: Span)
     indices = _filled(context, indices, value.rank, span)
     used = sum(1 for i in indices if i is not None)
     if used > value.rank:
-        remedy = f"use at most {value.rank}" if value.rank else "it is one number: leave the index out"
+        remedy = f"use at most {value.rank}" if value.rank else "it is one number: remove the index"
         context.fail(OutOfRangeError, f"{used} indices for an array of rank {value.rank}", span, remedy)
     return _Subscript(context, value, indices + [ALL] * (value.rank - used), span).value()
 
@@ -184,7 +184,7 @@ class _Subscript:
     def row(self, count: Element) -> None:
         """The axis that comes next is as long as `count` says, which differs by indices around."""
         if self.shape or self.count is not None:
-            cause = "a slice whose length differs by the indices around is the first axis of what is read"
+            cause = "a slice whose length depends on outer indices must be the first index"
             self.context.fail(ShapeError, cause, self.span, "write x[:, 0][a:b], or x.T[a:b]")
         self.count = count
 
@@ -208,7 +208,7 @@ def not_an_index(context: Context, index: AnyValue, span: Span) -> NoReturn:
     if isinstance(index, Value) and index.dtype == "bool":
         remedy = "the result's length would depend on values: use where(mask, x, 0) or a condition"
     elif isinstance(index, Value) and is_float(index.dtype) and not index.rank and _is_item(index.element):
-        remedy = "to count write for i in range(len(x)); elements of an int64 array are indices too"
+        remedy = "to count, write for i in range(len(x)); elements of an int64 array can also be indices"
     context.fail(DtypeError, f"an index must be an integer, not {_kind(index)}", span, remedy)
 
 
@@ -257,7 +257,7 @@ def stored(context: Context, array: AnyValue, indices: list[Any], value: AnyValu
     if context.broadcast("the value stored", (whole_value, value), span) != tuple(
         context.sizes.find(n) for n in shape
     ):
-        context.fail(ShapeError, "the value stored does not fit the slice", span, "give it the slice's shape")
+        context.fail(ShapeError, "the stored value does not fit the slice", span, "match the slice's shape")
     # What is stored is an array of its own, so that what reads it again afterwards needs no part of `array`.
     element = over(value, tuple(shape), dtype)
     if isinstance(element, Apply | Select):
@@ -274,7 +274,7 @@ def _one(context: Context, index: AnyValue, size: Element, span: Span) -> Elemen
         return _fixed(context, index, size, span)
     if not isinstance(index, Value) or index.dtype != "i64" or index.rank:
         remedy = "store element by element in a loop" if isinstance(index, Value) else "write x[i] = v"
-        context.fail(DtypeError, f"an element is stored at an integer, not {_kind(index)}", span, remedy)
+        context.fail(DtypeError, f"the index of a store must be an integer, not {_kind(index)}", span, remedy)
     return located(context, index.element, size, (), span)
 
 
@@ -347,7 +347,7 @@ def _item(context: Context, value: tuple[Any, ...], indices: list[Any], span: Sp
         return _part(context, value, indices[0], span)
     if len(indices) != 1 or not isinstance(indices[0], int):
         remedy = "write t[0], or t[1:]"
-        context.fail(ParseError, "a tuple is indexed by one integer known while compiling", span, remedy)
+        context.fail(ParseError, "a tuple's index must be one integer known at compile time", span, remedy)
     if not -len(value) <= indices[0] < len(value):
         cause = f"index {indices[0]} of a tuple of {len(value)}"
         context.fail(OutOfRangeError, cause, span, f"use 0 to {len(value) - 1}")
@@ -355,16 +355,16 @@ def _item(context: Context, value: tuple[Any, ...], indices: list[Any], span: Sp
 
 
 def _part(context: Context, value: tuple[Any, ...], part: SliceValue, span: Span) -> AnyValue:
-    """A slice of a tuple, whose bounds are known while compiling."""
+    """A slice of a tuple, whose bounds are known at compile time."""
     bounds = (part.start, part.stop, part.step)
     if any(isinstance(b, Value) for b in bounds) or step_of(context, part, span) == 0:
-        cause = "a slice of a tuple has bounds that are known while compiling"
+        cause = "the bounds of a slice of a tuple must be known at compile time"
         context.fail(ParseError, cause, span, "write t[1:], t[:-1]")
     return value[slice(*bounds)]
 
 
 def _entry(context: Context, value: Container, indices: list[Any], span: Span) -> AnyValue:
-    """The part of a dict under a key that is known while compiling."""
+    """The part of a dict under a key that is known at compile time."""
     if not issubclass(value.kind, dict | Records):
         context.fail(ParseError, f"{value.what} has no keys", span, "read a field as p.name")
     if len(indices) != 1 or not isinstance(indices[0], str):
@@ -383,8 +383,8 @@ def _fixed(context: Context, index: AnyValue, size: Element, span: Span) -> Elem
     """A single index; negative ones count from the end, and it must lie in the axis."""
     if not isinstance(index, int) or isinstance(index, bool):
         context.fail(
-            ParseError, f"an index must be an integer known while compiling, not {describe(index)}", span,
-            "computed indices come with the array language",
+            ParseError, f"an index must be an integer known at compile time, not {describe(index)}", span,
+            "use an array for computed indices",
         )  # fmt: skip
     need = index + 1 if index >= 0 else -index
     if is_const(size):

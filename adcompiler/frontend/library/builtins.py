@@ -108,7 +108,7 @@ def _of_floats(name: str, kinds: Names[str]) -> Builtin:
 
 
 def _round(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
-    """The nearest whole number; an integer is its own."""
+    """The nearest integer; an integer is its own."""
     x = args[0] if len(args) == 1 and not keywords else None
     whole = isinstance(x, Value) and x.dtype == "i64"
     return x if whole else _elementwise("rint", "round")(context, args, keywords, span)
@@ -125,8 +125,8 @@ def _clip(context: Context, args: list[Any], keywords: dict[str, Any], span: Spa
 
 def _where(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
     if len(args) == 1 and not keywords:
-        cause = "where of a condition alone, whose length would depend on values"
-        remedy = "select by the condition itself: sum(x[x > 0]), or choose: where(x > 0, a, b)"
+        cause = "where with only a condition has a length that depends on values"
+        remedy = "select with the condition, sum(x[x > 0]), or choose with where(x > 0, a, b)"
         context.fail(ParseError, cause, span, remedy)
     guard, x, y = bind_arguments(context, "where", ("condition", "x", "y"), args, keywords, span)
     return context.where(guard, x, y, span)
@@ -144,8 +144,8 @@ def _reduction(name: str, reduction: reductions.Reduction) -> Builtin:
             context.fail(ParseError, "keepdims must be True or False", span, "write keepdims=True")
         if isinstance(x, GeneratorValue):
             if any(option is not None for option in options):
-                remedy = f"name the list first: v = [...], and {name}(v, ddof=1)"
-                context.fail(ParseError, f"{name} of a generator takes no ddof", span, remedy)
+                remedy = f"assign the list to a name: v = [...], then {name}(v, ddof=1)"
+                context.fail(ParseError, f"{name} of a generator does not take ddof", span, remedy)
             return reduce_family(context, name, x, span)
         if isinstance(x, Masked):
             return reduced(
@@ -164,7 +164,7 @@ def _extremum(op: str) -> Builtin:
     def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
         if not args and "x" not in keywords:
             cause, name = f"{op[:3]} takes (x, axis=, keepdims=), or (a, b, ...)", op[:3]
-            context.fail(ParseError, cause, span, f"write {name}(x) of an array, {name}(a, b) of numbers")
+            context.fail(ParseError, cause, span, f"write {name}(x) for an array, {name}(a, b) for numbers")
         if len(args) < 2 or keywords:
             return reduce(context, args, keywords, span)
         result = args[0]
@@ -188,12 +188,10 @@ def _norm(context: Context, args: list[Any], keywords: dict[str, Any], span: Spa
         name = "sum" if order == 1 else "amax" if order > 0 else "amin"
         return BUILTINS[name](context, [context.elementwise("abs", (x,), span)], rest, span)
     if matrix:
-        remedy = (
-            "the root of all squares has no order; of rows write axis=1; 2 is svd(x, compute_uv=False)[0]"
-        )
+        remedy = "omit ord for the Frobenius norm; use axis=1 for rows, svd(x, compute_uv=False)[0] for 2"
     else:
         remedy = "write sum(x != 0)" if order == 0 else "write sum(abs(x)**p)**(1 / p)"
-    cause = f"there is no norm of this order, {describe(order)}, of {'matrices' if matrix else 'vectors'}"
+    cause = f"{'matrices' if matrix else 'vectors'} have no norm of this order, {describe(order)}"
     context.fail(ParseError, cause, span, remedy)
 
 
@@ -227,7 +225,7 @@ def _item(context: Context, args: list[Any], keywords: dict[str, Any], span: Spa
     """The number of what has one element."""
     (x,) = bind_arguments(context, "item", ("x",), args, keywords, span)
     if isinstance(x, Value) and x.rank:
-        remedy = f"name the element: x[{', '.join('0' * x.rank)}]"
+        remedy = f"use the index of the element: x[{', '.join('0' * x.rank)}]"
         context.fail(ShapeError, f"item() of {describe(x)}", span, remedy)
     return x
 

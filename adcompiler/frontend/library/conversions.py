@@ -1,4 +1,4 @@
-"""`int`, `float` and `bool` of a number, `array` and `asarray`, and `dtype=` of what makes arrays."""
+"""`int`, `float` and `bool` of a number, `array`, `asarray`, and `dtype=` of functions that create arrays."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _integer(context: Context, x: AnyValue, span: Span) -> AnyValue:
     if is_float(x.dtype):
         fits = apply("less", apply("abs", cast(x.element, "f64")), BEYOND)
         context.binders.check(
-            fits, (), "int of what is no number of 64 bits", "test it before: isfinite(x)", span
+            fits, (), "int of a value that is not a 64-bit integer", "test it first: isfinite(x)", span
         )
     return Value((), cast(x.element, "i64"), weak=True)
 
@@ -58,7 +58,7 @@ def _float(context: Context, x: AnyValue, span: Span) -> AnyValue:
     if is_number(x):
         return float(x)
     if isinstance(x, str):
-        context.fail(DtypeError, "float of a text", span, "write inf, nan, or the number itself")
+        context.fail(DtypeError, "float of a string", span, "write inf, nan, or the number itself")
     x = _scalar(context, "float", x, span)
     return x if is_float(x.dtype) else Value((), cast(x.element, "f64"), weak=True)
 
@@ -80,7 +80,7 @@ def converted(context: Context, x: AnyValue, dtype: AnyValue, span: Span) -> Any
         return x
     if not isinstance(dtype, str) or dtype not in DTYPES:
         remedy = "write dtype=float, int, bool, np.float32, np.float64 or np.int64"
-        context.fail(ParseError, f"a dtype is a type, not {describe(dtype)}", span, remedy)
+        context.fail(ParseError, f"a dtype must be a type, not {describe(dtype)}", span, remedy)
     known = DTYPES[dtype]
     if is_float(x.dtype) and not is_float(known) and not x.weak:
         remedy = "convert the argument before the call"

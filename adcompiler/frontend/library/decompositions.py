@@ -1,8 +1,7 @@
 """Linear algebra beyond solving: `eigh`, `eigvalsh`, `svd`, `qr`, `pinv`, `lstsq` and `expm`.
 
-A matrix is decomposed once by a routine of the library; its parts are calls that take the matrix and the
-decomposition, and each has a derivative of its own. So eigenvalues alone never ask for what eigenvectors
-need.
+A matrix is decomposed once by a library routine. Its parts are calls that take the matrix and the
+decomposition, and each has its own derivative. Eigenvalues therefore never need what only eigenvectors need.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ def _tall(context: Context, name: str, a: AnyValue, span: Span) -> Value:
     value = matrix(context, name, a, span)
     rows, columns = (context.sizes.find(n) for n in value.shape[-2:])
     if rows is not columns:
-        what = f"{name} of a matrix with less rows than columns: the number of rows"
+        what = f"{name} of a matrix with fewer rows than columns: the number of rows"
         context.sizes.demand(rows, columns, what, span)
     return value
 
@@ -143,7 +142,7 @@ def _smallest(context: Context, name: str, a: Value, rcond: AnyValue, span: Span
     if not (
         rcond is None or is_number(rcond) or (given is not None and not given.rank and given.dtype != "bool")
     ):
-        context.fail(ParseError, f"{name}: rcond is a number, not {describe(rcond)}", span, "leave rcond out")
+        context.fail(ParseError, f"{name}: rcond must be a number, not {describe(rcond)}", span, "omit rcond")
     if rcond is None or (given is None and rcond < 0):
         longer = apply("maximum", *(context.sizes.find(n) for n in a.shape[-2:]))
         epsilon = const(2.0**-23 if a.dtype == "f32" else 2.0**-52, "f64")

@@ -1,8 +1,8 @@
 """Functions of functions: `diff`, `grad`, `value_and_grad` and `jvp` as they are written.
 
-`diff(u, x)` is the partial derivative of the definition u by its parameter x, at what its parameters' names
-stand for where it is written; `diff(u(x, t), x)` that of an expression, by a name in it, the other names
-held. With names in quotes it is a function: `diff(u, "x", 2)(x, t)`, as `grad(u)(x, t)` is.
+`diff(u, x)` is the partial derivative of the definition u with respect to its parameter x, at the values that
+its parameters' names have there; `diff(u(x, t), x)` that of an expression, with respect to a name in it, the
+other names held. With names in quotes it is a function: `diff(u, "x", 2)(x, t)`, as `grad(u)(x, t)` is.
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ def _variables(
             found.append((name, 1))
             continue
         if name is not None and not _is_count(scope.get(name)):
-            cause = f"diff by {name}, which is no parameter of {function.name if function else 'it'}"
+            cause = f"diff by {name}, which is not a parameter of {function.name if function else 'it'}"
             context.fail(ParseError, cause, argument.span, _similar(function))
         count = checked_order(context, (yield argument), argument.span)
         if not found or found[-1][1] != 1:
-            context.fail(ParseError, "an order stands behind its variable", argument.span, FORMS)
+            context.fail(ParseError, "an order must follow its variable", argument.span, FORMS)
         found[-1] = (found[-1][0], count)
     return found
 
@@ -93,7 +93,7 @@ def _is_count(value: AnyValue) -> bool:
 
 def _similar(function: Function | None) -> str:
     names = ", ".join(parameters(function)) if function is not None else ""
-    return f"it takes ({names})" if function is not None else "differentiate by a name in the expression"
+    return f"it takes ({names})" if function is not None else "use a name in the expression"
 
 
 def _argument(
@@ -106,7 +106,7 @@ def _argument(
             ParseError,
             f"diff of {function.name}({shown}), but there is no {name} here",
             span,
-            f"say where: diff({function.name}, {parameters(function)[0]!r})(...) takes its arguments",
+            f"give the point: diff({function.name}, {parameters(function)[0]!r})(...) takes the arguments",
         )
     return scope[name]
 
@@ -119,15 +119,15 @@ def _check_free(
     names = _names_in(expression)
     for variable, _ in variables:
         if variable not in _bound_in(body):
-            remedy = "make it a parameter of the definition that the derivative stands in"
-            context.fail(ParseError, f"diff by {variable}, a name from outside of this def", span, remedy)
+            remedy = "make it a parameter of the def that contains the derivative"
+            context.fail(ParseError, f"diff by {variable}, a name from outside this def", span, remedy)
         found = sorted(names & _made_from(variable, body))
         if found:
             context.fail(
                 ParseError,
-                f"diff by {variable} of an expression with {found[0]}, which is made from {variable}",
+                f"diff by {variable} of an expression with {found[0]}, which depends on {variable}",
                 span,
-                "write what is differentiated as a def of its variables, and call that",
+                "write the differentiated expression as a def of its variables, and call it",
             )
 
 
@@ -183,7 +183,7 @@ def diff(context: Context, args: list[Any], keywords: dict[str, Any], span: Span
     """`diff(u, "x", 2)`: the partial derivative as a function of the same parameters."""
     if keywords or len(args) < 2 or not isinstance(args[0], Function):
         what = describe(args[0]) if args else "nothing"
-        remedy = f"{FORMS}; differences of neighbours are diff(x), np.diff(x, 2)"
+        remedy = f"{FORMS}; for differences of neighbours write diff(x) or np.diff(x, 2)"
         context.fail(ParseError, f"diff takes a function and its variables, not {what}", span, remedy)
     function, *rest = args
     names = parameters(function)
@@ -197,7 +197,7 @@ def diff(context: Context, args: list[Any], keywords: dict[str, Any], span: Span
         elif variables:
             variables[-1] = (variables[-1][0], checked_order(context, one, span))
         else:
-            context.fail(ParseError, "an order stands behind its variable", span, FORMS)
+            context.fail(ParseError, "an order must follow its variable", span, FORMS)
 
     call = bound(_partial_of, function, tuple(variables))
     return FunctionValue(f"diff({function.name})", names, call)
@@ -279,10 +279,10 @@ def ordered(context: Context, function: Function, args: Sequence[Any], keywords:
 
 
 def checked_order(context: Context, order: AnyValue, span: Span) -> int:
-    """How often to differentiate: a whole number known while compiling."""
+    """How often to differentiate: an integer known at compile time."""
     if not isinstance(order, int) or isinstance(order, bool) or order < 0:
         given = describe(order)
-        remedy = "write a whole number from 0, or make it a static parameter"
+        remedy = "write an integer of 0 or more, or make it a static parameter"
         context.fail(DtypeError, f"the order of diff is {given}", span, remedy)
     if order > MOST_ORDERS:
         context.fail(LimitError, f"a derivative of order {order}", span, f"use {MOST_ORDERS} at most")
@@ -297,9 +297,9 @@ def positions(context: Context, function: Function, wrt: AnyValue, args: Sequenc
         given = [as_array(a) for a in args]
         for arg in given:
             if not isinstance(arg, Value | Function | str | None) and not is_number(arg):
-                remedy = "name floats: grad(f, wrt=...)"
+                remedy = "name float parameters: grad(f, wrt=...)"
                 if isinstance(arg, Masked):
-                    remedy = "differentiate by all of x: let the function take x, and select"
+                    remedy = "differentiate by all of x: pass x to the function, and select inside"
                 context.fail(DtypeError, f"{function.name} is given {describe(arg)}", span, remedy)
         return [k for k, a in enumerate(given) if _is_float(a)]
     found = []

@@ -1,4 +1,4 @@
-"""NumPy's functions that only move elements, said by indices: stacks, repeats, rolls, flips, gathers."""
+"""NumPy's functions that only move elements, as index expressions: stacks, repeats, rolls, flips, gathers."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def pad(
         context.fail(ParseError, f"pad has no mode {mode!r}", span, f"the modes are {', '.join(MODES)}")
     if constant_values is not None and mode != "constant":
         cause = f"pad: constant_values with the mode {mode!r}"
-        context.fail(ParseError, cause, span, 'leave it out, or write mode="constant"')
+        context.fail(ParseError, cause, span, 'omit it, or write mode="constant"')
     fill = 0 if constant_values is None else constant_values
     if not is_number(fill) and not (isinstance(fill, Value) and not fill.rank):
-        context.fail(ParseError, "constant_values must be one number", span, "concatenate for several")
+        context.fail(ParseError, "constant_values must be one number", span, "or use concatenate")
     for axis, width in enumerate(_widths(context, value.rank, pad_width, span)):
         if not all(is_const(n, 0) for n in width):
             value = _along(context, value, axis, width, mode, fill, span)
@@ -101,7 +101,7 @@ def _folded(mode: str, at: Element, n: Element) -> Element:
 
 
 def one_axis(context: Context, axis: AnyValue, rank: int, span: Span) -> int:
-    """One axis that is known while compiling, counted from 0."""
+    """One axis that is known at compile time, counted from 0."""
     axes = axes_of(context, axis, span)
     if axes is None or len(axes) != 1:
         context.fail(ParseError, "one axis is needed", span, "write axis=0")
@@ -225,8 +225,8 @@ def repeat(context: Context, x: AnyValue, repeats: AnyValue, axis: AnyValue, spa
         context, _vector(context, rearranging.array(context, "repeat", x, span), span), axis, span
     )
     if isinstance(as_array(repeats), Value) and as_array(repeats).rank:
-        cause = "repeat by an array: the result's length would depend on values"
-        remedy = "repeat by one number, or gather by indices that you make before the call: x[idx]"
+        cause = "repeat with an array: the length of the result would depend on values"
+        remedy = "repeat by one number, or gather with indices computed before the call: x[idx]"
         context.fail(ShapeError, cause, span, remedy)
     count = rearranging.axis_length(context, repeats, span)
     n = _times(context, "repeat", context.sizes.find(value.shape[along]), count, span)
@@ -256,10 +256,10 @@ def squeeze(context: Context, x: AnyValue, axis: AnyValue, span: Span) -> Value:
     )
     for k in gone:
         if not context.sizes.merge(
-            lengths[k], ONE, f"squeeze: axis {k}", span, "only axes of length 1 can go"
+            lengths[k], ONE, f"squeeze: axis {k}", span, "only axes of length 1 can be removed"
         ):
             cause = f"squeeze of axis {k}, whose length is {context.sizes.describe(lengths[k])}"
-            context.fail(ShapeError, cause, span, "only axes of length 1 can go")
+            context.fail(ShapeError, cause, span, "only axes of length 1 can be removed")
     kept = [k for k in range(value.rank) if k not in gone]
     shape = tuple(value.shape[k] for k in kept)
     own = rearranging.axes_of(Value(shape, value.element))
@@ -286,7 +286,7 @@ def moveaxis(context: Context, x: AnyValue, source: AnyValue, destination: AnyVa
         pairs.append([a % value.rank for a in axes])
     if len(pairs[0]) != len(pairs[1]):
         context.fail(
-            ParseError, "moveaxis: as many places as axes", span, "write moveaxis(x, (0, 1), (1, 0))"
+            ParseError, "moveaxis: one destination per axis", span, "write moveaxis(x, (0, 1), (1, 0))"
         )
     order = [k for k in range(value.rank) if k not in pairs[0]]
     for place, axis in sorted(zip(pairs[1], pairs[0], strict=True)):
@@ -310,7 +310,7 @@ def broadcast_to(context: Context, x: AnyValue, shape: AnyValue, span: Span) -> 
     lengths = context.ranked(tuple(rearranging.axis_length(context, n, span) for n in given), span)
     if value.rank > len(lengths):
         cause = f"broadcast_to: {describe(value)} has more than {len(lengths)} axes"
-        context.fail(ShapeError, cause, span, "name a length for each axis")
+        context.fail(ShapeError, cause, span, "give a length for each axis")
     offset = len(lengths) - value.rank
     for k, n in enumerate(value.shape):
         own, wanted = context.sizes.find(n), lengths[k + offset]
@@ -336,7 +336,7 @@ def roll(context: Context, x: AnyValue, shift: AnyValue, axis: AnyValue, span: S
     if len(shifts) == 1:
         shifts *= len(axes)
     if len(shifts) != len(axes):
-        context.fail(ShapeError, "roll: as many shifts as axes", span, "write roll(x, (1, 2), axis=(0, 1))")
+        context.fail(ShapeError, "roll: one shift per axis", span, "write roll(x, (1, 2), axis=(0, 1))")
     for by, one in zip(shifts, axes, strict=True):
         value = _rolled(context, value, by, one_axis(context, one, value.rank, span), span)
     return value
@@ -425,7 +425,7 @@ def full_like(context: Context, x: AnyValue, value: AnyValue, span: Span) -> Val
     like = rearranging.array(context, "full_like", x, span)
     filled = rearranging.array(context, "full_like", value, span)
     if filled.rank:
-        context.fail(ShapeError, "full_like fills with one number", span, "write broadcast_to(v, x.shape)")
+        context.fail(ShapeError, "full_like takes one number", span, "write broadcast_to(v, x.shape)")
     return Value(like.shape, cast(filled.element, like.dtype), like.weak)
 
 

@@ -1,4 +1,4 @@
-"""Functions that mean something else with NumPy's name before them: `np.diff`, `np.max(x, 0)`, `np.trace`."""
+"""Functions that have another meaning with a NumPy prefix: `np.diff`, `np.max(x, 0)`, `np.trace`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _extremum(name: str) -> Builtin:
 
     def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
         if len(args) > 1 and not (args[1] is None or isinstance(args[1], int | tuple)):
-            remedy = f"it reduces one array; of two write {name}imum(x, y)"
+            remedy = f"it reduces one array; for two arrays write {name}imum(x, y)"
             context.fail(ParseError, f"np.{name} takes (x, axis=, keepdims=)", span, remedy)
         return BUILTINS[f"a{name}"](context, args, keywords, span)
 

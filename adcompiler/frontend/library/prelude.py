@@ -1,4 +1,4 @@
-"""Functions of the language that are written in the language; what they are given is checked before."""
+"""Builtins written in the language itself; their arguments are checked beforehand."""
 
 from __future__ import annotations
 

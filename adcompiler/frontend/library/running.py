@@ -1,5 +1,5 @@
-"""Running totals along an axis: `cumsum`, `cumprod`, `cummax`, `cummin` and `logcumsumexp`: a loop over the
-axis that collects what it carries."""
+"""Cumulative functions along an axis: `cumsum`, `cumprod`, `cummax`, `cummin` and `logcumsumexp`: a loop over
+the axis that collects its carried value."""
 
 from __future__ import annotations
 

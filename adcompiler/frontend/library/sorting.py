@@ -1,8 +1,7 @@
 """Order: `sort`, `argsort`, `median`, `quantile`, `searchsorted` and `interp`.
 
-A routine of the library finds the order, which has no derivative; elements are gathered by it. So a
-derivative goes to the element that stands in a place: where elements are equal, in the order in which they
-stand, as in NumPy's stable order.
+A library routine finds the order, which has no derivative, and elements are gathered by it. A derivative
+therefore goes to the element at a place. Equal elements keep their order, as in NumPy's stable sort.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def _keys(context: Context, name: str, x: Value, span: Span) -> Value:
         size = apply("abs", x.element)
         known = apply("less_equal", size, const(EXACT, "i64"))
         context.binders.check(
-            known, x.shape, f"{name} of an integer beyond 2**53", "divide, or use floats", span
+            known, x.shape, f"{name} of an integer beyond 2**53", "divide first, or use floats", span
         )
     return Value(x.shape, cast(x.element, "f64"))
 
@@ -171,7 +170,7 @@ def _quantile(name: str, whole: float) -> Callable[..., AnyValue]:
             )
         share = rearranging.array(context, name, q, span)
         if share.rank > 1:
-            context.fail(ShapeError, f"{name}: q is {describe(share)}", span, "q is a number or a vector")
+            context.fail(ShapeError, f"{name}: q is {describe(share)}", span, "pass a number or a vector")
         _within(context, name, share, whole, span)
         share = context.elementwise("divide", (share, whole), span)
 
@@ -189,7 +188,7 @@ def _within(context: Context, name: str, share: Value, whole: float, span: Span)
     holds = apply(
         "logical_and", apply("less_equal", least, share.element), apply("less_equal", share.element, most)
     )
-    cause, remedy = f"{name}: q is out of range", f"q lies between 0 and {whole:g}"
+    cause, remedy = f"{name}: q is out of range", f"q must be between 0 and {whole:g}"
     context.binders.check(holds, share.shape, cause, remedy, span)
 
 
@@ -259,11 +258,11 @@ def interp(
     points, table, values = (rearranging.array(context, "interp", one, span) for one in (x, xp, fp))
     table, values = (_stored(context, _table(context, "interp", one, span)) for one in (table, values))
     what = "interp: the points and their values"
-    if not context.sizes.merge(table.shape[0], values.shape[0], what, span, "give a value for each point"):
-        context.fail(ShapeError, f"{what} differ in length", span, "give a value for each point")
+    if not context.sizes.merge(table.shape[0], values.shape[0], what, span, "pass a value for each point"):
+        context.fail(ShapeError, f"{what} differ in length", span, "pass a value for each point")
     n = context.sizes.find(table.shape[0])
     if not is_const(n):
-        context.sizes.demand(n, ONE, "interp between no points", span)
+        context.sizes.demand(n, ONE, "interp without points", span)
     final = Value((), combine("subtract", n, ONE), weak=True)
     behind = _found(context, "interp", table, points, "right", span)
     low = do("maximum", (do("minimum", (behind, final), span), 1), span)

@@ -1,4 +1,4 @@
-"""Functions of statistics made of sums and extrema: averages, covariances, softmax; sums by groups."""
+"""Statistical functions made from sums and extrema: averages, covariances, softmax, sums by groups."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from adcompiler.ops.build import apply
 
 
 def flag(context: Context, name: str, value: AnyValue, span: Span) -> bool:
-    """An argument that must be True or False while compiling."""
+    """An argument that must be True or False at compile time."""
     if not (value is None or isinstance(value, bool)):
         context.fail(ParseError, f"{name} must be True or False", span, f"write {name}=True")
     return bool(value)
@@ -52,7 +52,7 @@ def average(
         by = Value((const(1, "i64"),) * along + by.shape, rearranging.behind(by.element, along), by.weak)
     elif by.rank != value.rank:
         cause = f"average: weights of rank {by.rank} for {describe(value)}"
-        context.fail(ShapeError, cause, span, "give a weight for each element, or for each entry of the axis")
+        context.fail(ShapeError, cause, span, "pass a weight for each element, or for each entry of the axis")
     by = context.elementwise("multiply", (by, Value(value.shape, const(1, "i64"), weak=True)), span)
     total = context.reduce("sum", context.elementwise("multiply", (value, by), span), axes, keeps, span)
     terms = count(context, value, axes, span)
@@ -94,7 +94,7 @@ def _softmax(name: str) -> Builtin:
         value = rearranging.array(context, name, x, span)
         if value.rank > 1 and len(args) < 2 and "axis" not in keywords:
             cause = f"{name} of {describe(value)} without an axis"
-            remedy = "write axis=-1 for each row; axis=None takes all elements together, as SciPy does"
+            remedy = "write axis=-1 for each row, or axis=None for all elements together, as in SciPy"
             context.fail(ParseError, cause, span, remedy)
         axes = axes_of(context, axis, span)
         # floor has no derivative, and to subtract any number from all does not change the result
@@ -148,11 +148,11 @@ def _by_groups(
         data = context.elementwise("multiply", (data, 1), span)
     rows, size = context.sizes.find(groups.shape[0]), rearranging.axis_length(context, length, span)
     what = f"{name}: the entries and their groups"
-    if not context.sizes.merge(rows, data.shape[0], what, span, "give a group for each entry"):
-        context.fail(ShapeError, f"{what} differ in length", span, "give a group for each entry")
+    if not context.sizes.merge(rows, data.shape[0], what, span, "pass a group for each entry"):
+        context.fail(ShapeError, f"{what} differ in length", span, "pass a group for each entry")
     place = groups.element
     inside = apply("logical_and", apply("less_equal", ZERO, place), apply("less", place, size))
-    remedy = "groups count from 0, and are below the length of the result"
+    remedy = "groups count from 0 and must be below the length of the result"
     context.binders.check(inside, (rows,), f"{name}: a group is out of range", remedy, span)
     shape = (size, *data.shape[1:])
     return Value(shape, _added(context, shape, (rows, *data.shape[1:]), place, data.element), data.weak)

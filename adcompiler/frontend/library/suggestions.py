@@ -1,4 +1,4 @@
-"""What to write instead of a name that the language has not."""
+"""Suggestions for names that are not in the language."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from adcompiler.frontend.library.builtins import BUILTINS, CONSTANTS, METHODS, d
 from adcompiler.frontend.library.numpy_names import PREFIXED
 from adcompiler.frontend.values.operators import ELSEWHERE
 
-UNKNOWN = "give it a value before, make it a parameter, or define it: def name(x): ..."
+UNKNOWN = "assign it first, make it a parameter, or define it: def name(x): ..."
 UNUSED = "assign it to a name or return it"
 
 
@@ -63,7 +63,7 @@ def alone(node: tree.Expression) -> str:
         if (dotted(called) or "").startswith(f"{prefix}.")
     ]
     if isinstance(called, tree.Attribute) and name in ("sort", "clip", "round", "repeat") and not modules:
-        return f"no array changes in place but by x[i] = v: write x = {name}(...)"
+        return f"arrays change in place only by x[i] = v: write x = {name}(...)"
     return next(iter(modules), None) or table.get(name) or other_languages.NAMES.get(name) or UNUSED
 
 
@@ -72,7 +72,7 @@ def instead(method: str) -> str:
     if method in other_languages.METHODS:
         return other_languages.METHODS[method]
     if method.endswith("_") and method.rstrip("_"):
-        return f"no array changes in place but by x[i] = v: write x = ... without {method}"
+        return f"arrays change in place only by x[i] = v: write x = ... without {method}"
     if method in BUILTINS:
         return f"write {method}(x) instead of x.{method}()"
     near = difflib.get_close_matches(method, METHODS, n=1, cutoff=0.7)
@@ -90,7 +90,7 @@ def similar(name: str, scope: Mapping[str, Any]) -> str:
     if name in CONSTANTS:
         return f"{name} is a number: write {name} * (...) to multiply"
     if any(name in dir(module) for module in (np, np.linalg, builtins)):
-        return "it is not part of the language: docs/language.md lists what is"
+        return "it is not part of the language: see docs/language.md"
     known = [n for n in (*scope, *BUILTINS, *CONSTANTS) if len(n) > 1]
     close_names = difflib.get_close_matches(name, known, n=2, cutoff=0.7)
     return f"did you mean {' or '.join(close_names)}?" if close_names else UNKNOWN

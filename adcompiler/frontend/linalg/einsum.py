@@ -45,7 +45,7 @@ def _letters(context: Context, text: str, rank: int, span: Span) -> Axes:
     before, dots, behind = text.partition("...")
     letters = before + behind
     if letters and not letters.isalpha():
-        context.fail(ParseError, f"einsum: {text!r} is no group of letters", span, "an axis is one letter")
+        context.fail(ParseError, f"einsum: {text!r} is not a group of letters", span, "use letters only")
     hidden = rank - len(letters)
     if hidden < 0 or (hidden and not dots):
         cause = f"einsum: {text!r} names {len(letters)} axes of an array of rank {rank}"
@@ -65,7 +65,7 @@ def _output(context: Context, text: str | None, operands: Sequence[Operand], spa
     if unknown or len(set(found)) < len(found):
         what = f"{unknown[0]!r}, no operand's axis" if unknown else "an axis twice"
         cause = f"einsum: {text!r} names {what}"
-        context.fail(ParseError, cause, span, "name each axis of the result once")
+        context.fail(ParseError, cause, span, "use each axis of the result once")
     return found
 
 

@@ -147,7 +147,7 @@ def tensordot(context: Context, x: AnyValue, y: AnyValue, axes: AnyValue, span: 
         what = describe(axes) if isinstance(axes, Value) else repr(axes)
         context.fail(ShapeError, f"tensordot over {what} axes", span, PAIRS)
     if len(left) != len(right):
-        context.fail(ShapeError, "tensordot: as many axes of one as of the other", span, "name them in pairs")
+        context.fail(ShapeError, "tensordot: unequal numbers of axes", span, "list them in pairs")
     names = [f"x{k}" for k in range(x.rank)]
     others = [names[left[right.index(k)]] if k in right else f"y{k}" for k in range(y.rank)]
     kept = [n for k, n in enumerate(names) if k not in left]
@@ -165,7 +165,7 @@ def _axes_of(context: Context, given: AnyValue, rank: int, span: Span) -> tuple[
     given = _written(given)
     axes = tuple(given) if isinstance(given, tuple | list) else (given,)
     if not all(isinstance(a, int) and not isinstance(a, bool) for a in axes):
-        context.fail(ParseError, "tensordot: axes are integers known while compiling", span, PAIRS)
+        context.fail(ParseError, "tensordot: axes must be integers known at compile time", span, PAIRS)
     context.normalise(axes, rank, span)
     return tuple(a % rank for a in axes)
 

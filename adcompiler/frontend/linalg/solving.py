@@ -22,8 +22,8 @@ from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import apply
 from adcompiler.ops.library import call
 
-SQUARE = "the last two axes of a square matrix are equally long"
-ROWS = "the right side has a row for each row of the matrix"
+SQUARE = "the last two axes of a square matrix must have the same length"
+ROWS = "the right side must have a row for each row of the matrix"
 
 
 def called(

@@ -1,1 +1,1 @@
-"""From a tree and the kinds of its arguments to a program: statements, expressions, loops."""
+"""From a tree and argument types to a program: statements, expressions, loops."""

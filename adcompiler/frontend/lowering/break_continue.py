@@ -1,8 +1,8 @@
-"""`break` and `continue`: what stands behind them happens under the condition that the iteration goes on.
+"""`break` and `continue`: the statements after them run under the condition that the iteration goes on.
 
-The names that it assigns keep what they had where the iteration has been left, by masks as those of any
-branch; so derivatives, of any order, are those of the loop that ran. A loop with a `break` carries a truth
-value besides, and runs while that does not hold.
+Where the iteration has been left, the names that they assign keep their values, by the same masks as in any
+branch. Derivatives of any order are therefore those of the loop that ran. A loop with a `break` also carries
+a boolean, and runs while that is false.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from adcompiler.ir.nodes import is_const
 from adcompiler.ir.origins import Within
 from adcompiler.ops.build import apply, cast
 
-OTHER_BRANCH = "give it a value before the if, or in both branches; or read it in the branch itself"
-BROKEN = "break"  # the name of the truth value; no variable bears it
+OTHER_BRANCH = "assign it before the if or in both branches, or read it inside the branch"
+BROKEN = "break"  # the name of the boolean; no variable bears it
 Left: TypeAlias = bool | Value  # whether an iteration has been left
 Scope: TypeAlias = dict[str, AnyValue]
 
@@ -41,7 +41,7 @@ class Leaving(Expressions):
         raise NotImplementedError
 
     def condition(self, test: tree.Expression, scope: Scope) -> AnyValue:
-        """The value of a condition: known while compiling, or a scalar of truth."""
+        """The value of a condition: known at compile time, or a scalar of truth."""
         raise NotImplementedError
 
     def chosen(self, test: Value, what: str, then: AnyValue, otherwise: AnyValue, span: Span) -> AnyValue:
@@ -60,12 +60,12 @@ class Leaving(Expressions):
             ranks = [v.rank if isinstance(v, Value) else 0 for v in (then, otherwise)]
             if ranks[0] != ranks[1] and what != RESULT:
                 cause = f"{what} has rank {ranks[0]} in one branch and {ranks[1]} in the other"
-                self.fail(ShapeError, cause, span, "let it have one shape")
+                self.fail(ShapeError, cause, span, "use the same shape everywhere")
             found = self.bind(what, self.where(test, then, otherwise, span), span)
             return self.aliases.either(found, then, otherwise)
         if not known or any(isinstance(v, Foreign) for v in (then, otherwise)):
-            return Foreign("assigned in one branch only", OTHER_BRANCH)
-        return Foreign("not one kind of value in both branches", "let it be one")
+            return Foreign("assigned in only one branch", OTHER_BRANCH)
+        return Foreign("a different kind of value in each branch", "use the same kind in both")
 
     def chosen_list(
         self, test: Value, what: str, then: AnyValue, otherwise: AnyValue, span: Span
@@ -77,7 +77,7 @@ class Leaving(Expressions):
                 ShapeError,
                 cause,
                 span,
-                "append in both branches: 0.0 where there is no value",
+                "append in both branches, 0.0 if there is no value",
             )
         pairs = zip(then, otherwise, strict=True)
         found = listed(self, [self.chosen(test, what, a, b, span) for a, b in pairs], span)

@@ -1,8 +1,8 @@
-"""Mistakes that no argument mends, found before the first call: names, attributes, calls that take no such
-arguments, texts as operands.
+"""Mistakes that are wrong for all arguments, found before the first call: names, attributes, arguments that a
+function does not take, strings as operands.
 
-It is the lowering itself on values of which nothing is known: what needs to know them is skipped, and all
-that is refused is refused by the code, and in the words, of a call.
+This runs the lowering on values of which nothing is known. Steps that need to know them are skipped; errors
+are raised by the same code, with the same messages, as in a call.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class _Checker(Lowering):
     def once(
         self, statement: tree.For | tree.While, scope: dict[str, AnyValue], item: AnyValue = ANY
     ) -> None:
-        """The body of a loop, in which what it assigns may have any value, but for its own `item`."""
+        """The body of a loop, in which what it assigns may have any value, except for its own `item`."""
         names = assigned((statement,))
         scope.update((n, ANY) for n in names if n in scope)
         if isinstance(statement, tree.For):
@@ -330,7 +330,7 @@ class _Checker(Lowering):
         return ANY if any(isinstance(a, tuple) for a in args) else ARRAY
 
     def bound(self, span: Span, given: Mapping[str, AnyValue] = NOTHING) -> None:
-        """A builtin takes its arguments: what it makes of them is not asked but for axes, and of a text."""
+        """Binds the arguments of a builtin; only axes and strings are checked."""
         if not isinstance(given.get("axis", ANY), Unknown):
             axes_of(self, given["axis"], span)
         if not (self.elements or isinstance(next(iter(given.values()), ANY), str)):

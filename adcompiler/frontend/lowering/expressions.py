@@ -171,7 +171,7 @@ class Expressions(Context):
             return self.aliases.read(value, node.id, node.span)
         if node.id in CONSTANTS:
             return CONSTANTS[node.id]
-        remedy = f"{node.id} is a function: call it as {node.id}(...)" if node.id in BUILTINS else None
+        remedy = f"{node.id} is a function: call it: {node.id}(...)" if node.id in BUILTINS else None
         self.fail(ParseError, f"unknown name {node.id!r}", node.span, remedy or similar(node.id, scope))
         yield node
 
@@ -310,7 +310,7 @@ class Expressions(Context):
             if node.name in CONSTANTS or node.name == "newaxis":
                 return CONSTANTS.get(node.name)
             whole = dotted(node)
-            remedy = f"call it as {whole}(...)" if node.name in BUILTINS else similar(node.name, {})
+            remedy = f"call it: {whole}(...)" if node.name in BUILTINS else similar(node.name, {})
             self.fail(ParseError, f"unknown name {whole}", node.span, remedy)
         value = measured(node.value, scope) if node.name in ("shape", "ndim", "size") else None
         if value is not None:
@@ -416,7 +416,7 @@ class Expressions(Context):
                 if prefix not in PREFIXES:
                     self.foreign(prefix, node.function)
                 if (prefix, name) in OTHERWISE:
-                    self.fail(ParseError, f"{prefix}.{name} is not ours", node.span, OTHERWISE[prefix, name])
+                    self.fail(ParseError, f"unknown name {prefix}.{name}", node.span, OTHERWISE[prefix, name])
                 if (prefix, name) in PREFIXED:
                     return PREFIXED[prefix, name]
                 if PREFIXES[prefix] + name in BUILTINS:
@@ -456,5 +456,5 @@ def _is_bool(value: AnyValue) -> bool:
 
 
 def is_static(value: AnyValue) -> bool:
-    """Whether a value is compared while compiling: a text or None, as a container may hold."""
+    """Whether a value is compared at compile time: a text or None, as a container may hold."""
     return value is None or isinstance(value, str)

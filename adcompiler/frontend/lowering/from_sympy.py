@@ -61,7 +61,7 @@ def closure_from_sympy(source: Any, name: str | None, args: Sequence[str] | None
     twice = sorted({name for name in found if found.count(name) > 1})
     if twice:
         raise ParseError(
-            f"different symbols are called {twice[0]!r}",
+            f"several different symbols are called {twice[0]!r}",
             remedy="their assumptions differ, or they are Dummies: rename one",
             source=text,
             span=HERE,
@@ -70,7 +70,7 @@ def closure_from_sympy(source: Any, name: str | None, args: Sequence[str] | None
     missing = sorted(set(found) - set(names))
     if missing:
         raise ParseError(
-            f"args leaves out {', '.join(missing)}", remedy="name every symbol", source=text, span=HERE
+            f"args does not contain {', '.join(missing)}", remedy="name every symbol", source=text, span=HERE
         )
     parameters = tuple(tree.Parameter(HERE, n, None) for n in names)
     return Closure(tree.Def(HERE, name or "f", parameters, (tree.Return(HERE, body),), None), {}, text)

@@ -1,7 +1,7 @@
-"""`out.append(v)` in loops: a list as long as its loops, as an array of that length with stores to it.
+"""`out.append(v)` in loops: the list becomes an array as long as the loops, and appends become stores.
 
-The loop is lowered twice. The first time tells how many elements an iteration appends, and of which type;
-then the list is an array of all of them, and the place of each follows from the number of the iteration.
+The loop is lowered twice. The first time shows how many elements an iteration appends, and of which type.
+Then the list is an array, and the place of each element follows from the number of the iteration.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from adcompiler.ir.walk import is_computed, postorder, substitute
 from adcompiler.ops.build import apply, cast
 
 Scope = dict[str, AnyValue]
-START = "start from a list: out = [], or write concatenate((x, [v])) for one more element of an array"
+START = "start with a list, out = [], or write concatenate((x, [v])) to add an element to an array"
 SAME = "append numbers or arrays of one shape"
 
 
@@ -59,7 +59,7 @@ class Appending(Returning):
         if not isinstance(place, AppendedList | AppendProbe):
             place = self.expression(call.function.value, scope)
         if len(call.arguments) != 1 or call.keywords:
-            self.fail(ParseError, "append takes one value", call.span, "write out.append(v)")
+            self.fail(ParseError, "append takes exactly one value", call.span, "write out.append(v)")
         value = self.expression(call.arguments[0], scope)
         if isinstance(place, Listed):
             longer = listed(self, (*place, value), call.span)
@@ -77,7 +77,7 @@ class Appending(Returning):
             return
         if place.key not in scope or name not in assigned(self.own_statements()):
             self.fail(
-                DtypeError, f"{name} is a list of the caller", call.span, "append where the list was made"
+                DtypeError, f"{name} is a list that the caller made", call.span, "append in its own function"
             )
         array, count = scope[place.key], combine("add", place.count, ONE)
         if not place.around:  # a loop has ended, so the array is as long as the list
@@ -263,7 +263,7 @@ class Appending(Returning):
         return source.text.split("\n")[span.line - 1][span.column - 1 : span.end_column - 1]
 
 
-_KEEP = "append in a for of known length, once in each iteration: the value, or 0.0 where there is none"
+_KEEP = "append in a for loop of known length, once per iteration: the value, or 0.0 if there is none"
 
 
 def _is_active(value: AnyValue) -> bool:

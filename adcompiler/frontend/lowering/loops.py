@@ -1,8 +1,8 @@
-"""Loops with carried state: `for` over what is iterable, and `while`.
+"""Loops with carried state: `for` over iterables, and `while`.
 
 The names that the body assigns and that have a value before the loop are carried. The body is lowered on
-placeholders in the types of these values; where an iteration gives a wider type (an integer becomes a float,
-a scalar an array) it is lowered again on that, until the types are those that an iteration keeps.
+placeholders with the types of these values. If an iteration gives a wider type (an integer becomes a float,
+a scalar an array), it is lowered again with that type, until an iteration keeps its types.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from adcompiler.ops.build import apply, cast
 
 MOST_WIDENINGS = 8
 UNROLL = 4  # iterations up to which a loop of constant length is written out
-LOCAL = Foreign("assigned inside a loop only", "give it a value before the loop")
-KEEP = "let it keep its shape"
-LENGTH = "let it keep its length, and store in a part of it: v[:k] = ..."
+LOCAL = Foreign("assigned only inside a loop", "give it a value before the loop")
+KEEP = "keep its shape"
+LENGTH = "keep its length, and store in a part of it: v[:k] = ..."
 Scope = dict[str, AnyValue]
 WALKED = ("enumerate", "zip")
 
@@ -150,16 +150,14 @@ class Carries:
             found.append(now)
         elif before is not now:
             if name == RESULT:
-                kind = describe(now) if isinstance(now, tuple) else "what is no number or array"
+                kind = describe(now) if isinstance(now, tuple) else "a value that is not a number or array"
                 cause = f"a loop of the program cannot return {kind} here"
-                remedy = (
-                    "give names their values before the loop, assign them, break, and return them after it"
-                )
+                remedy = "assign the names before the loop, change them, break, and return them after it"
                 self.context.fail(DtypeError, cause, self.span, remedy)
             self.context.fail(
                 DtypeError,
                 f"{name} is {describe(before)} before the loop and {describe(now)} after an iteration",
-                self.span, "let it be one kind of value",
+                self.span, "keep one kind of value",
             )  # fmt: skip
 
     def keep_shapes(self, results: Sequence[AnyValue]) -> None:
@@ -170,7 +168,7 @@ class Carries:
                 self.changed(name, len(kind.shape), len(shape))
             for k, n in enumerate(kind.shape):
                 if not unit(self.context.sizes.find(n)) and unit(self.context.sizes.find(shape[k])):
-                    cause = f"axis {k} of {name} has length 1 after an iteration, and another before the loop"
+                    cause = f"axis {k} of {name} has length 1 after an iteration, but not before the loop"
                     self.context.fail(ShapeError, cause, self.span, KEEP)
 
     def same_length(self, name: str, before: Shape, after: Shape) -> None:
@@ -201,7 +199,7 @@ class Carries:
                     behind.add(array)
                     if not isinstance(array, Map):
                         cause = f"{name} is {_ranked(start)} before the loop and {_ranked(kind.shape)} after"
-                        remedy = f"start it in the shape that it has later: {name} = zeros(...)"
+                        remedy = f"start with its later shape: {name} = zeros(...)"
                         self.context.fail(ShapeError, cause, self.span, remedy)
 
     def widen(self, results: Sequence[AnyValue]) -> bool:
@@ -284,8 +282,8 @@ def run_loop(context: Context, form: LoopForm, names: Sequence[str], scope: Scop
         if not carries.widen(iteration.results):
             break
     else:
-        remedy = "let each name keep its type and shape"
-        context.fail(ShapeError, "what the loop carries changes its type in every iteration", span, remedy)
+        remedy = "keep the type and shape of each name"
+        context.fail(ShapeError, "the loop's variables change type in every iteration", span, remedy)
     carries.held = context.aliases.iterated(start, carries.held, iteration.held)
     carries.spread_evenly(iteration.slots, iteration.results)
     finals, tested, held, tallied = _built(context, form, carries, iteration)

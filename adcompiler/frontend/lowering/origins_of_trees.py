@@ -1,4 +1,4 @@
-"""While a program is explained: which syntax tree each operation comes from (`ir/origins.py`)."""
+"""The syntax tree that each operation comes from, recorded while a program is explained (`ir/origins.py`)."""
 
 from __future__ import annotations
 

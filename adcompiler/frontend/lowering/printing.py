@@ -1,7 +1,7 @@
-"""`print(...)` for debugging: what a statement prints, as results of a program of its own.
+"""`print(...)` for debugging: the printed values are results of a separate program.
 
-A program that prints is compiled as if it did not. Beside it there is one whose results are what is printed:
-a value itself, or where it is computed many times, in loops and comprehensions, how often, and its range.
+A program that prints is compiled as if it did not. A second program computes the printed values: a value
+itself, or, if it is computed many times in loops or comprehensions, their number and range.
 """
 
 from __future__ import annotations

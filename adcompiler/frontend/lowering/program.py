@@ -129,8 +129,8 @@ def lower(
     try:
         value = lowering.call(closure, args, {}, definition.span)
     except RecursionError:
-        remedy = "let calls and derivatives nest less"
-        lowering.fail(LimitError, "calls and derivatives nest too deep", definition.span, remedy)
+        remedy = "use fewer nested calls and derivatives"
+        lowering.fail(LimitError, "calls and derivatives are nested too deeply", definition.span, remedy)
     leaves: list[Value] = []
     structure = _flatten(lowering, value, leaves, result_span(definition))
     results = tuple(close(leaf) for leaf in leaves)
@@ -228,7 +228,7 @@ def main_of(definitions: Sequence[tree.Def], source: Source) -> tree.Def:
         name = definitions[-1].name
         raise ParseError(
             f"which definition is meant? {', '.join(d.name for d in definitions)} call each other",
-            remedy=f'say which one: compile(..., name="{name}"), or file.adc:{name}',
+            remedy=f'choose one: compile(..., name="{name}"), or file.adc:{name}',
             source=source, span=definitions[-1].span,
         )  # fmt: skip
     return found[-1]
@@ -254,7 +254,7 @@ def closure_of(
         unknown = [n for n in free_names(module.expression) if n not in known and n not in outer]
         if unknown:
             raise ParseError(
-                f"args leaves out {', '.join(unknown)}",
+                f"args does not contain {', '.join(unknown)}",
                 remedy="name every variable",
                 source=source,
                 span=module.span,
@@ -269,7 +269,7 @@ def closure_of(
     if not defined and isinstance(last := module.statements[-1], tree.Assign):
         raise ParseError(
             "the source defines no function, only a name", source=source, span=last.span,
-            remedy="write the expression alone, without the name, or def f(x): return ...",
+            remedy="write only the expression, without the name, or def f(x): return ...",
         )  # fmt: skip
     scope = scope_of(module, outer)
     found = [d for d in defined if name in (None, d.name)]
@@ -287,7 +287,7 @@ def closure_of(
         raise ParseError(
             f"args names {', '.join(args)}, but {definition.name} takes "
             f"{', '.join(p.name for p in definition.parameters)}",
-            remedy="leave args out: a def names its own parameters",
+            remedy="omit args: a def names its own parameters",
             source=source,
             span=definition.span,
         )

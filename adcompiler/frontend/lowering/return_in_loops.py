@@ -1,6 +1,6 @@
-"""`return` in a loop: the loop notes what it returned, and is left; what follows it returns that.
+"""`return` in a loop: the loop stores the returned value and is left; the code after it returns that value.
 
-So its derivatives are those of a loop with a `break`: of the iterations that ran, in both modes.
+Its derivatives are therefore those of a loop with a `break`: of the iterations that ran, in both modes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from adcompiler.frontend.grammar.control_flow import leaves, returns
 from adcompiler.frontend.lowering.break_continue import Leaving
 from adcompiler.frontend.values.values import RESULT, AnyValue, Value
 
-RETURNED = "return"  # the name of the truth value; no variable bears it, nor RESULT
+RETURNED = "return"  # the name of the boolean; no variable bears it, nor RESULT
 Loop: TypeAlias = tree.For | tree.While
 
 
@@ -38,14 +38,14 @@ class Returning(Leaving):
         """What follows such a loop: it returns if the loop did."""
         ranks, self.returned = self.returned, []
         if len({*ranks}) > 1:
-            cause = "what a loop of the program returns has not the same rank everywhere"
-            self.fail(ShapeError, cause, loop.span, "let it have one shape")
+            cause = "the values returned by a loop have different ranks"
+            self.fail(ShapeError, cause, loop.span, "use the same shape everywhere")
         span = loop.span
         given = tree.Return(span, tree.Name(span, RESULT))
         endless = isinstance(loop, tree.While) and isinstance(loop.test, tree.Name) and loop.test.id == "True"
         if endless and not leaves(loop.body, "break"):
             return [given]
-        if not ranks:  # conditions that are known while compiling skip every return
+        if not ranks:  # conditions that are known at compile time skip every return
             return []
         return [tree.If(span, tree.Name(span, RETURNED), (given,), ())]
 
@@ -94,7 +94,7 @@ def _first(statements: Sequence[tree.Statement]) -> tree.Expression:
 
 
 def _nothing(value: tree.Expression) -> AnyValue:
-    """The narrowest value that nests like the one written: it widens to what is returned."""
+    """The narrowest value that nests like the one written: it widens to the returned value."""
     if isinstance(value, tree.Sequence) and value.kind == "tuple":
         return tuple(map(_nothing, value.items))
     return False

@@ -1,4 +1,4 @@
-"""Calls of definitions with a derivative of the user's own.
+"""Calls of definitions with a user-defined derivative.
 
 The rule is lowered on placeholders for the arguments, the result and its cotangent, and closed over them
 (ir/ruled.py). What is open in axes of comprehensions has these axes first in all of them.
@@ -32,8 +32,8 @@ def ruled(context: Context, closure: Closure, args: Sequence[AnyValue], span: Sp
     args = [as_array(a) for a in args]
     for name, arg in zip((p.name for p in closure.definition.parameters), args, strict=True):
         if not isinstance(arg, Value | str | None) and not is_number(arg):
-            cause = f"{closure.name} has a rule, and {name} is {describe(arg)}"
-            remedy = "such a function takes numbers and arrays"
+            cause = f"{closure.name} has a derivative rule, but {name} is {describe(arg)}"
+            remedy = "a function with a rule takes only numbers and arrays"
             if isinstance(arg, Masked):
                 remedy += ": where(mask, x, 0), or in a loop of statements a = x[s[i] : s[i + 1]]"
             context.fail(DtypeError, cause, span, remedy)
@@ -98,7 +98,7 @@ def _cotangents(
     names = [p.name for p in closure.definition.parameters]
     if len(listed) != len(names):
         cause = f"the rule of {closure.name} returns {len(listed)} cotangents"
-        context.fail(ParseError, cause, span, f"return one for each of {', '.join(names)}: None for no float")
+        context.fail(ParseError, cause, span, f"return one per argument ({', '.join(names)}), or None")
     made: list[Value | None] = []
     for name, arg, cotangent in zip(names, args, map(as_array, listed), strict=True):
         if not isinstance(arg, Value) or not is_float(arg.dtype) or cotangent is None:
@@ -108,6 +108,6 @@ def _cotangents(
             cotangent = Value((), const(float(cotangent), arg.dtype), weak=True)
         if not isinstance(cotangent, Value) or cotangent.rank != arg.rank:
             cause = f"the rule of {closure.name} gives {describe(cotangent)} for {name}, {describe(arg)}"
-            context.fail(ShapeError, cause, span, "a cotangent has its argument's shape")
+            context.fail(ShapeError, cause, span, "a cotangent must have the shape of its argument")
         made.append(fitting(context, arg, cotangent, span))
     return made

@@ -1,4 +1,4 @@
-"""Texts of the rule table as elements: a partial derivative, or a primitive said by others."""
+"""Texts of the rule table as elements: a partial derivative, or a primitive expanded into others."""
 
 from __future__ import annotations
 

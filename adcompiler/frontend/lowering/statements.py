@@ -46,7 +46,7 @@ from adcompiler.ops.build import apply, cast
 CALL_DEPTH = 100
 MOST_CALLS = 10_000
 MOST_BRANCHES = 10_000  # with what follows them, which each of two has for itself
-OWN = "give it a value first, pass it as an argument, or use another name for what is assigned"
+OWN = "assign it first, pass it as an argument, or use another name for the assigned value"
 
 
 def seen(closure: Closure) -> dict[str, AnyValue]:
@@ -54,7 +54,7 @@ def seen(closure: Closure) -> dict[str, AnyValue]:
     names = {n: v for n, v in closure.scope.items() if n not in (BROKEN, RETURNED, RESULT)}
     if isinstance(closure.scope, Frame):
         bound = [n for n in assigned(closure.definition.body, lists=False, stores=False) if n in names]
-        own = Foreign(f"assigned in {closure.name}: a name of its own there, without a value yet", OWN)
+        own = Foreign(f"assigned later in {closure.name}, so it is a local name without a value here", OWN)
         names.update(dict.fromkeys(bound, own))
     return names
 
@@ -165,7 +165,7 @@ class Lowering(Appending):
                 self.append(statement, name, scope)
             case tree.Bare():
                 remedy = alone(statement.value)
-                self.fail(ParseError, "an expression alone does nothing", statement.span, remedy)
+                self.fail(ParseError, "an expression on its own does nothing", statement.span, remedy)
             case _:
                 self.unsupported(statement)
 
@@ -178,14 +178,14 @@ class Lowering(Appending):
     # -- branches --------------------------------------------------------------------------------
 
     def condition(self, test: tree.Expression, scope: dict[str, AnyValue]) -> AnyValue:
-        """The value of a condition: known while compiling, or a scalar of truth."""
+        """The value of a condition: known at compile time, or a scalar of truth."""
         self.frame.scope = scope
         value = as_array(self.expression(test, scope))
         if not isinstance(value, Value):
             return bool(value)
         if value.rank:
             remedy = "use any(...) or all(...), or where(condition, a, b) for each element"
-            self.fail(ShapeError, f"a condition is a scalar, not {describe(value)}", test.span, remedy)
+            self.fail(ShapeError, f"a condition must be a scalar, not {describe(value)}", test.span, remedy)
         return Value((), cast(value.element, "bool"))
 
     def branch(self, statement: tree.If, scope: dict[str, AnyValue]) -> None:
@@ -210,7 +210,7 @@ class Lowering(Appending):
         """Refuse what would be lowered without end."""
         self.branches += 1
         if self.branches > MOST_BRANCHES:
-            cause = f"more than {MOST_BRANCHES} branches with a return, and what follows them"
+            cause = f"more than {MOST_BRANCHES} branches with a return and code after them"
             self.fail(LimitError, cause, statement.span, "assign to a name, and return it at the end")
 
     def returning(
@@ -292,7 +292,7 @@ class Lowering(Appending):
     def read_items(self, loop: tree.For, items: Iterable) -> None:
         """The arrays whose elements an iteration gets."""
         for held in items.over:
-            name = named(loop.iterable) or "what the loop runs over"
+            name = named(loop.iterable) or "the range or array of the loop"
             self.aliases.read_held(held, name, loop.iterable.span)
 
     def iterate(self, loop: tree.For, items: Iterable, scope: dict[str, AnyValue]) -> list[tree.Statement]:
@@ -381,7 +381,7 @@ class Lowering(Appending):
         """`x[indices] = value`."""
         place = target.value
         if not isinstance(place, tree.Name):
-            self.fail(ParseError, "only elements of a name are assigned", target.span, "name the array first")
+            self.fail(ParseError, "only elements of a name can be assigned", target.span, "name it first")
         array = as_array(self.expression(place, scope))
         indices = self.run(self.indices(target), scope)
         self.changed(place, stored(self, array, indices, value, target.span), scope)
@@ -405,11 +405,11 @@ class Lowering(Appending):
         self.total += 1
         if self.total > MOST_CALLS:
             self.fail(
-                LimitError, f"more than {MOST_CALLS} calls", span, "each call is written out: call less"
+                LimitError, f"more than {MOST_CALLS} calls", span, "each call is inlined: use fewer calls"
             )
         if self.calls >= CALL_DEPTH:
             self.fail(
-                LimitError, f"calls nest deeper than {CALL_DEPTH}", span, "recursion must end while compiling"
+                LimitError, f"calls nest deeper than {CALL_DEPTH}", span, "recursion must end at compile time"
             )
         caller = self.source, self.body, self.within, self.frame
         if self.calls:
@@ -438,18 +438,18 @@ class Lowering(Appending):
         return value
 
     def default(self, parameter: tree.Parameter, scope: dict[str, AnyValue]) -> AnyValue:
-        """The value of a parameter that is left out: known while compiling."""
+        """The value of a parameter that is left out: known at compile time."""
         assert parameter.default is not None
         value = self.expression(parameter.default, scope)
         if not _is_known(value):
-            remedy = "write a number, a text, or a tuple of these, and make arrays of it inside"
+            remedy = "write a number, a string, or a tuple of these, and create arrays from it inside"
             cause = f"the default of {parameter.name!r} is {describe(value)}"
             self.fail(ParseError, cause, parameter.default.span, remedy)
         return value
 
     def never_returns(self, closure: Closure) -> NoReturn:
         raise ParseError(
-            f"{closure.definition.name} ends without a return", remedy="return one value or more",
+            f"{closure.definition.name} ends without a return", remedy="return at least one value",
             source=closure.source, span=closure.definition.span,
         )  # fmt: skip
 
@@ -467,14 +467,14 @@ class Lowering(Appending):
                 ParseError,
                 f"{definition.name} takes ({', '.join(names)})",
                 span,
-                f"missing: {', '.join(missing)}" if missing else "drop what it does not take",
+                f"missing: {', '.join(missing)}" if missing else "remove the other arguments",
             )
         given = {**defaults, **bound, **keywords}
         return {name: given[name] for name in names}
 
 
 def _is_known(value: AnyValue) -> bool:
-    """Whether a value is of numbers and texts that are known while compiling."""
+    """Whether a value is of numbers and texts that are known at compile time."""
     if isinstance(value, tuple):
         return all(map(_is_known, value))
     return value is None or isinstance(value, str) or is_number(value)

@@ -1,1 +1,1 @@
-"""What names stand for during lowering, and the elementary operations on it."""
+"""Values during lowering, and the elementary operations on them."""

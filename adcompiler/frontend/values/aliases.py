@@ -1,4 +1,4 @@
-"""Which names share their elements, and which of them a store leaves behind.
+"""Names that share elements, and which of them a store makes stale.
 
 In NumPy `w = y` gives one array another name, `y[1:]` is a view of it, and a function gets the array itself:
 a store through one name is seen through all of them. Here a store gives one name a new value. The two differ
@@ -27,7 +27,7 @@ Bound: TypeAlias = int | Element | None
 Place: TypeAlias = tuple[tuple[Bound, Bound], ...]  # of a part: where it begins and ends, for each axis
 Holds: TypeAlias = Sequence[Held | None]  # of several values
 COPY = (
-    "to keep the elements of {0}, write .copy() where one array is made of the other; to change them, store "
+    "to keep the elements of {0}, write .copy() where one is made from the other; to change them, store "
     "in {0} itself"
 )
 
@@ -325,7 +325,7 @@ class Aliases:
     ) -> NoReturn:
         """Refuse a read of what NumPy has changed."""
         assert store is not None
-        what, by = name or "what is read", store.name
+        what, by = name or "the value read here", store.name
         shares = (
             f"{what} shares elements with {by}" if by not in ("", name) else f"{what} shares its elements"
         )

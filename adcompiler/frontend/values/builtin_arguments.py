@@ -1,4 +1,4 @@
-"""How builtins take their arguments."""
+"""Arguments of builtins."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from adcompiler.frontend.values.values import AnyValue
 
 # What takes several things as one.
 TOGETHER = {
-    "shape": ": a shape is one tuple, such as zeros((2, 3)); a type is dtype=int",
-    "arrays": ": the arrays are one tuple, such as hstack((a, b))",
+    "shape": ": pass the shape as one tuple, such as zeros((2, 3)), and the type as dtype=int",
+    "arrays": ": pass the arrays as one tuple, such as hstack((a, b))",
 }
 
 
@@ -70,11 +70,11 @@ def builtins(rows: Mapping[str, tuple[tuple[str, ...], Callable[..., AnyValue], 
 
 
 def known_integer(context: Context, what: str, value: AnyValue, default: int, span: Span) -> int:
-    """An argument that must be an integer known while compiling."""
+    """An argument that must be an integer known at compile time."""
     if value is None:
         return default
     if not isinstance(value, int) or isinstance(value, bool):
         context.fail(
-            ParseError, f"{what} must be an integer known while compiling", span, f"write {what}={default}"
+            ParseError, f"{what} must be an integer known at compile time", span, f"write {what}={default}"
         )
     return value

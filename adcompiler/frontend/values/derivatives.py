@@ -1,9 +1,9 @@
 """Derivatives inside the language: `diff(u, x, k)`, `grad(f)(x)`, `jvp(f, args, tangents)`.
 
-The function is lowered on placeholders for what it is differentiated by, its result is differentiated
-program to program, and the placeholders are replaced by what they stand for. A placeholder is unlike any
-other array, so derivatives nest in any order without confusion. Where the argument is open in axes of
-comprehensions, its placeholder has these axes and is read at them: each point has a derivative of its own.
+The function is lowered on placeholders for the variables, its result is differentiated program to program,
+and the placeholders are replaced by the variables. Each placeholder is unique, so nested derivatives do not
+interfere. If the argument is open in axes of comprehensions, its placeholder has these axes and is read at
+them: each point has its own derivative.
 """
 
 from __future__ import annotations
@@ -120,8 +120,8 @@ def fitting(context: Context, value: Value, tangent: Value, span: Span) -> Value
         for k, (a, b) in enumerate(zip(value.shape, tangent.shape, strict=True))
     )
     if not same:
-        cause = f"a tangent is {describe(tangent)}, its argument {describe(value)}"
-        context.fail(ShapeError, cause, span, "a tangent has its argument's shape")
+        cause = f"a tangent is {describe(tangent)}, but its argument is {describe(value)}"
+        context.fail(ShapeError, cause, span, "a tangent must have the shape of its argument")
     return Value(value.shape, over(tangent, value.shape, value.dtype), value.weak)
 
 
@@ -139,9 +139,9 @@ def _along(context: Context, value: Value, order: int, make: Make, span: Span) -
         if value.rank and not calculus.pointwise(result, point.place):
             context.fail(
                 ShapeError,
-                "diff by an array is taken entry by entry, but here an entry depends on several of the array",
+                "diff by an array is elementwise, but here an element depends on several of the array",
                 span,
-                "use grad(f, wrt=...) of a scalar, or diff at one entry: [... for i in range(n)]",
+                "use grad(f, wrt=...) of a scalar, or diff by one element: [... for i in range(n)]",
             )
         return calculus.along(result, ones, order)
 
@@ -158,7 +158,7 @@ def _each(context: Context, value: AnyValue, change: Callable[[Array], Array | N
         value = Value((), const(float(value), "f64"), weak=True)
     if not isinstance(value, Value) or not is_float(value.dtype):
         what = value.dtype if isinstance(value, Value) else describe(value)
-        context.fail(DtypeError, f"what is differentiated is {what}", span, "let it be a float or an array")
+        context.fail(DtypeError, f"the differentiated value is {what}", span, "make it a float or an array")
     read = context.binders.enclose(closed, value.shape, value.element)
     made = change(read.array)
     (found,) = _settled(context, points, [zeros_like(read.array) if made is None else made], start)
@@ -189,7 +189,7 @@ def _differentiable(context: Context, value: AnyValue, name: str, span: Span) ->
     if not isinstance(value, Value) or not is_float(value.dtype):
         what = value.dtype if isinstance(value, Value) else describe(value)
         remedy = "differentiate by floats" if not isinstance(value, Value) else f"pass 1.0 * {name}"
-        context.fail(DtypeError, f"{name} is {what}: there is no derivative by it", span, remedy)
+        context.fail(DtypeError, f"{name} is {what}: it has no derivative", span, remedy)
     return value
 
 
@@ -203,7 +203,7 @@ def _scalar(context: Context, value: AnyValue, span: Span) -> Value:
             ShapeError,
             f"grad of {describe(value)}",
             span,
-            "reduce it to one scalar: sum(...); of each point [grad(f)(v) for v in x]",
+            "reduce it to one scalar: sum(...); for each point write [grad(f)(v) for v in x]",
         )
     if not is_float(value.dtype):
         context.fail(DtypeError, f"grad of {value.dtype}, which has no derivative", span, "return a float")
@@ -234,5 +234,5 @@ def _indices(value: Value) -> tuple[Element, ...]:
 
 def _calculus(context: Context, span: Span) -> Calculus:
     if context.calculus is None:
-        context.fail(ParseError, "a derivative outside of a function", span, "write it inside a def")
+        context.fail(ParseError, "a derivative outside a function", span, "write it inside a def")
     return context.calculus

@@ -1,9 +1,9 @@
-"""Axes that comprehensions bind, and what holds inside them.
+"""Axes that comprehensions bind, and conditions that hold inside them.
 
 In `for i in range(n)` the index i is an axis that no array has yet: such *open* axes are `Index(-1)`,
 `Index(-2)`, ..., the inner ones below the outer ones. A value is open in the axes that its element
 depends on. An array that is made of an open element has those axes as its first ones, and is read at
-them: so comprehensions nest freely, and nothing but names and reductions makes an array.
+them. Comprehensions can therefore nest freely, and only names and reductions make arrays.
 """
 
 from __future__ import annotations

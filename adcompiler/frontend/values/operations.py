@@ -53,7 +53,7 @@ from adcompiler.pytree.containers import Container
 
 
 CAUSE = "an integer to a negative integer power"
-REMEDY = "powers of integers are integers, as in NumPy: make the base a float, as in 2.0 ** k"
+REMEDY = "powers of integers are integers, as in NumPy: use a float base, as in 2.0 ** k"
 
 
 class Calculus(Protocol):
@@ -106,8 +106,8 @@ def constant(value: AnyValue) -> int | None:
 # axis: there it is an axis of length 1, and what it demands of the array is compared once a call.
 
 
-EMPTY = "a slice of length 1 lies outside of its array"
-INSIDE = "it must lie in the axis: an empty one does not broadcast"
+EMPTY = "a slice of length 1 is outside its array"
+INSIDE = "it must be inside the axis: an empty slice does not broadcast"
 
 
 def narrowed(sizes: Sizes, binders: Binders, args: Sequence[AnyValue], span: Span) -> Sequence[AnyValue]:
@@ -148,12 +148,12 @@ OF_TRUTH = {
     "fmax": "logical_or", "fmin": "logical_and", "bitwise_or": "logical_or", "bitwise_and": "logical_and",
     "bitwise_xor": "logical_xor", "invert": "logical_not",
 }  # fmt: skip
-UNCHANGED = ("abs", "floor", "ceil", "trunc")  # of truth values
+UNCHANGED = ("abs", "floor", "ceil", "trunc")  # of booleans
 INTEGERS_ONLY = {
-    "bitwise_and": "for conditions write `and`",
-    "bitwise_or": "for conditions write `or`",
-    "bitwise_xor": "a power is written **",
-    "invert": "for conditions write `not`",
+    "bitwise_and": "use `and` for conditions",
+    "bitwise_or": "use `or` for conditions",
+    "bitwise_xor": "write ** for powers",
+    "invert": "use `not` for conditions",
     "left_shift": "multiply by a power of 2",
     "right_shift": "divide by a power of 2",
 }
@@ -196,7 +196,7 @@ class Context:
     def ranked(self, shape: Shape, span: Span) -> Shape:
         """A shape, unless it has more axes than arrays may have."""
         if len(shape) > MOST_AXES:
-            self.fail(LimitError, f"an array of rank {len(shape)}", span, f"use {MOST_AXES} axes at most")
+            self.fail(LimitError, f"an array of rank {len(shape)}", span, f"use at most {MOST_AXES} axes")
         return shape
 
     def place(self, node: Node, span: Span) -> None:
@@ -243,7 +243,7 @@ class Context:
         return Value(shape, element, weak)
 
     def order(self, op: str, value: AnyValue, span: Span) -> int:
-        """The first argument of a function with an order: a number known while compiling."""
+        """The first argument of a function with an order: a number known at compile time."""
         known = value.element if isinstance(value, Value) else None
         found = order_of(op, known.value if isinstance(known, Const) else value)
         if found is None:
@@ -251,16 +251,16 @@ class Context:
             orders = TABLE[op].orders or range(0)
             self.fail(
                 DtypeError,
-                f"the order of {op} is {given}",
+                f"the order of {op} cannot be {given}",
                 span,
-                f"write a whole number from {orders[0]} to {orders[-1]}, or make it a static parameter",
+                f"write an integer from {orders[0]} to {orders[-1]}, or make it a static parameter",
             )
         return found
 
     def of_truth(self, op: str, span: Span) -> str:
-        """What an operation is for truth values: NumPy's + is `or`, * is `and`, and there is no -."""
+        """What an operation is for booleans: NumPy's + is `or`, * is `and`, and there is no -."""
         if op in ("subtract", "negative", "sign"):
-            self.fail(DtypeError, f"{op} of truth values", span, "write 1 * x to count, or not x")
+            self.fail(DtypeError, f"{op} of booleans", span, "write 1 * x to count, or `not x`")
         return OF_TRUTH.get(op, op)
 
     def meet(self, args: Sequence[AnyValue]) -> tuple[Dtype, bool]:
@@ -379,7 +379,7 @@ class Context:
         return Value(shape, element, value.weak)
 
     def contract(self, value: AnyValue, axes: tuple[int, ...], span: Span) -> AnyValue:
-        """The sum of products over axes: of truth values whether any is true, as NumPy's @ has it."""
+        """The sum of products over axes: of booleans whether any is true, as NumPy's @ has it."""
         found = self.reduce("sum", value, axes, False, span)
         if value.dtype != "bool":
             return found
@@ -395,12 +395,10 @@ class Context:
                     OutOfRangeError,
                     f"axis {axis} is out of range for an array of rank {rank}",
                     span,
-                    f"use an axis from {-rank} to {rank - 1}"
-                    if rank
-                    else "a scalar has no axes: leave axis out",
+                    f"use an axis from {-rank} to {rank - 1}" if rank else "a scalar has no axes: omit axis",
                 )
         if len({a % rank for a in axes}) < len(axes):
-            self.fail(OutOfRangeError, "an axis is named twice", span, "name each axis once")
+            self.fail(OutOfRangeError, "an axis is given twice", span, "give each axis once")
         return tuple(sorted(a % rank for a in axes))
 
     # -- names ---------------------------------------------------------------------------------
@@ -408,7 +406,7 @@ class Context:
     def bind(self, name: str, value: AnyValue, span: Span) -> AnyValue:
         """The value under a user's name: it becomes an array of its own, so that the name is kept.
 
-        Whole numbers and conditions stay what they are: what is known of an index must not be lost.
+        Integers and conditions stay what they are: what is known of an index must not be lost.
         """
         if not isinstance(value, Value):
             return value

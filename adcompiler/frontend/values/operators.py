@@ -1,4 +1,4 @@
-"""What operators and the names of other languages and libraries mean: tables."""
+"""Tables of operators, and of names from other languages and libraries."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ ELSEWHERE = {
     "sec": "write 1 / cos(x)",
     "csc": "write 1 / sin(x)",
     "cot": "write 1 / tan(x)",
-    "print": "it has no value: write it on a line of its own",
-    "range": "it stands behind `in`: [i for i in range(n)]; an array of numbers is arange(n)",
-    "enumerate": "it stands behind `in`: [i * v for i, v in enumerate(x)]",
-    "zip": "it stands behind `in`: [a * b for a, b in zip(x, y)]",
-    "float64": "remove it: whole numbers become floats where they must",
+    "print": "it returns no value: write it on a separate line",
+    "range": "it belongs after `in`: [i for i in range(n)]; an array of numbers is arange(n)",
+    "enumerate": "it belongs after `in`: [i * v for i, v in enumerate(x)]",
+    "zip": "it belongs after `in`: [a * b for a, b in zip(x, y)]",
+    "float64": "remove it: integers become floats where needed",
     "nanmean": "write sum(where(isnan(x), 0, x)) / sum(1 - isnan(x))",
     "nansum": "write sum(where(isnan(x), 0, x))",
     "nanmax": "write max(where(isnan(x), -inf, x))",
@@ -35,7 +35,7 @@ ELSEWHERE = {
     "flatnonzero": "the result's length would depend on values: use where(x != 0, a, b)",
     "histogram": "write bincount(searchsorted(edges, x, side='right'), minlength=len(edges) + 1)[1:-1]",
     "digitize": "write searchsorted(edges, x, side='right')",
-    "gradient": "differences are diff(x); the derivative of a function f is grad(f)(x)",
+    "gradient": "write diff(x) for differences, or grad(f)(x) for the derivative of a function f",
     "correlate": "write convolve(x, v[::-1], 'valid')",
     "corrcoef": "write c / sqrt(outer(diag(c), diag(c))) with c = cov(x)",
     "count_nonzero": "write sum(x != 0)",

@@ -27,7 +27,7 @@ from adcompiler.ir.walk import is_computed, rewrite, substitute
 from adcompiler.ops.build import apply, cast
 
 ZERO = const(0, "i64")
-INNER = "the last axis of the left one and the first of the right one's last two are equally long"
+INNER = "the last axis of the left operand must be as long as the second to last axis of the right one"
 
 
 def integer(value: int) -> Element:
@@ -84,9 +84,9 @@ def transpose(context: Context, value: Value, axes: tuple[int, ...] | None, span
     if sorted(a % value.rank if value.rank else a for a in order) != list(range(value.rank)):
         context.fail(
             OutOfRangeError,
-            f"{order} does not name each of {value.rank} axes once",
+            f"{order} does not contain each of {value.rank} axes once",
             span,
-            "name each axis once",
+            "give each axis once",
         )
     order = tuple(a % value.rank for a in order) if value.rank else ()
     shape = tuple(value.shape[a] for a in order)
@@ -101,7 +101,7 @@ def reshape(context: Context, value: Value, shape: Sequence[AnyValue], span: Spa
     unknown = [k for k, n in enumerate(lengths) if is_const(n, -1)]
     known = _product(n for k, n in enumerate(lengths) if k not in unknown)
     if len(unknown) > 1:
-        context.fail(ShapeError, "only one length of reshape can be -1", span, "name the other lengths")
+        context.fail(ShapeError, "only one length of reshape can be -1", span, "give the other lengths")
     if unknown:
         parts = combine("maximum", known, ONE) if is_computed(known) else known
         lengths[unknown[0]] = total if is_const(known, 1) else combine("floor_divide", total, parts)
@@ -165,8 +165,8 @@ def length_of(context: Context, value: AnyValue, span: Span, clamps: bool = True
     if isinstance(value, Value) and not value.rank and value.dtype == "i64" and not value.element.axes:
         return context.sizes.find(numbered(counted(context, value.element, span, clamps)))
     if isinstance(value, Value) and not value.rank and value.dtype == "i64":
-        cause = "this length differs between the elements of an array or sum, and a shape is one for all"
-        remedy = "write a for loop: each iteration may have other lengths; or sum(... for j in range(n - i))"
+        cause = "this length differs between elements of an array or sum"
+        remedy = "write a for loop, whose lengths may differ, or sum(... for j in range(n - i))"
         context.fail(LimitError, cause, span, remedy)
     cause = f"a length must be an integer or a size, not {describe(value)}"
     context.fail(ParseError, cause, span, "use len(x) or x.shape[k]")
@@ -185,8 +185,8 @@ def counted(context: Context, element: Element, span: Span, clamps: bool = False
 
     (found,) = rewrite((element,), of_input)
     for argument in () if clamps and isinstance(element, Read) else given:
-        cause = f"the argument {context.sizes.whole[argument]} is negative, where it is a length or a bound"
-        remedy = "pass 0 or more; what is counted from the end is written x[-k:]"
+        cause = f"the argument {context.sizes.whole[argument]} is negative, but used as a length or bound"
+        remedy = "pass 0 or more; to count from the end write x[-k:]"
         context.binders.check(apply("greater_equal", Read(argument, ()), ZERO), (), cause, remedy, span)
     return found
 
@@ -226,7 +226,7 @@ def longest(context: Context, distance: Linear, iterations: Element, step: int) 
 def axis_length(context: Context, value: AnyValue, span: Span) -> Element:
     """The length of an axis given by the program: it must not be negative."""
     if isinstance(value, int) and not 0 <= value < 2**63:
-        context.fail(ShapeError, f"a length of {value}", span, "lengths are 0 or more, and below 2**63")
+        context.fail(ShapeError, f"a length of {value}", span, "lengths must be at least 0 and below 2**63")
     length = length_of(context, value, span)
     if not is_const(length) and not context.binders.sure(linear(length)):
         context.sizes.demand(length, ZERO, "a length", span)
@@ -253,7 +253,7 @@ def join(context: Context, values: Sequence[AnyValue], axis: int, span: Span) ->
     parts = [v for v in values if isinstance(v, Value)]
     if len(parts) < len(values) or not parts or len({v.rank for v in parts}) > 1 or not parts[0].rank:
         context.fail(
-            ShapeError, "concatenate takes arrays of one rank, 1 or more", span, "reshape them first"
+            ShapeError, "concatenate takes arrays of the same rank, at least 1", span, "reshape them first"
         )
     (axis,) = context.normalise((axis,), parts[0].rank, span)
     dtype, weak = context.meet(parts)

@@ -1,4 +1,4 @@
-"""Reductions of whole arrays and constructors of arrays, said by sums, extrema and indices."""
+"""Reductions of whole arrays and constructors of arrays, in terms of sums, extrema and indices."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def axes_of(context: Context, axis: AnyValue, span: Span) -> tuple[int, ...] | N
     axes = axis if isinstance(axis, tuple) else (axis,)
     for one in axes:
         if not isinstance(one, int) or isinstance(one, bool):
-            context.fail(ParseError, "axis must be an integer known while compiling", span, "write axis=0")
+            context.fail(ParseError, "axis must be an integer known at compile time", span, "write axis=0")
     return axes
 
 
@@ -136,7 +136,7 @@ def degrees(context: Context, number: AnyValue, ddof: AnyValue, span: Span) -> A
     if ddof is None:
         return number
     if not is_number(ddof):
-        cause = f"ddof is a number known while compiling, not {describe(ddof)}"
+        cause = f"ddof must be a number known at compile time, not {describe(ddof)}"
         context.fail(ParseError, cause, span, "write ddof=1")
     return context.elementwise("maximum", (context.elementwise("subtract", (number, ddof), span), 0), span)
 
@@ -154,7 +154,7 @@ def logsumexp(
 
 
 def truth(op: str) -> Reduction:
-    """`any` and `all`: an extremum of truth values."""
+    """`any` and `all`: an extremum of booleans."""
 
     def reduction(
         context: Context, x: Value, axes: tuple[int, ...] | None, keepdims: bool, span: Span
@@ -207,7 +207,7 @@ def zeros(context: Context, shape: AnyValue, value: AnyValue, span: Span) -> Val
     linear_constant = context.ranked(tuple(rearranging.axis_length(context, n, span) for n in lengths), span)
     filled = rearranging.array(context, "full", value, span)
     if filled.rank:
-        context.fail(ParseError, "an array is filled with one number", span, "pass a scalar")
+        context.fail(ParseError, "an array can be filled with only one number", span, "pass a scalar")
     return Value(linear_constant, filled.element, filled.weak)
 
 
@@ -215,8 +215,8 @@ def arange(context: Context, bounds: list[Any], span: Span) -> Value:
     """0, 1, ... below `stop`; or from `start`, by a constant integer `step`, down if that is negative."""
     start, stop, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
     if not isinstance(step, int) or step == 0:
-        cause = "arange takes integers, and a constant step that is not 0"
-        context.fail(ParseError, cause, span, "for other points use linspace, or a multiple: 0.1 * arange(n)")
+        cause = "arange takes integers and a constant nonzero step"
+        context.fail(ParseError, cause, span, "for other points use linspace, or multiply: 0.1 * arange(n)")
     up, down = (not isinstance(n, int) or n >= 0 for n in (start, stop))
     first = rearranging.length_of(context, start, span, clamps=step < 0 and down)
     last = rearranging.length_of(context, stop, span, clamps=step > 0 and up)

@@ -1,11 +1,11 @@
-"""Roots of sums and means of squares, also where the squares are too small or too large for numbers.
+"""Roots of sums and means of squares, also where the squares underflow or overflow.
 
-The squares are summed as they are and, where that needs it, again with a scale: a power of two, so that
-nothing is rounded. The scaled sums stand in a branch that is hardly ever taken, and the derivative is one
-rule, x / r, and 0 where r is 0: no factor is larger than the derivative itself, to any order.
+The squares are summed directly and, if necessary, again with a scale, a power of two, so that nothing is
+rounded. The scaled sums are in a branch that is rarely taken. The derivative is one rule, x / r, and 0 where
+r is 0: no factor is larger than the derivative itself, to any order.
 
-In a comprehension there may be no place for a branch, and what pairs make is not to be stored for a rule:
-then both sums are in one loop, and the scaled one, whose scale mostly is 1, is differentiated.
+In a comprehension a branch may be impossible, and values of pairs must not be stored for a rule. Then both
+sums are in one loop, and the scaled one, whose scale is mostly 1, is differentiated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Size symbols while a program is lowered: one for each axis of each argument, merged where they meet."""
+"""Size symbols during lowering: one for each axis of each argument, merged where axes must agree."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from adcompiler.ir.walk import Resized, is_computed, rewrite
 from adcompiler.ops.build import apply
 
 BROADCAST = "lengths must be equal or 1"
-NOT_NEGATIVE = "lengths are 0 or more"
+NOT_NEGATIVE = "lengths must be 0 or more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +84,11 @@ class Sizes:
         self, size: Element, least: Element, what: str, span: Span | None, reach: Element | None = None
     ) -> None:
         """Demand that a size is `least` or more; not where `reach` is 0."""
-        remedy = "the index must lie in the axis"
+        remedy = "the index must be inside the axis"
         self.require(Constraint(size, least, what, span, remedy, False, True, reach))
 
     def require(self, wanted: Constraint) -> None:
-        """Demand something of lengths that is not known while compiling."""
+        """Demand something of lengths that is not known at compile time."""
         if not (is_computed(wanted.left) or is_computed(wanted.right)):
             self.constraints.append(wanted)
         elif wanted.at_least:

@@ -1,4 +1,4 @@
-"""Slices `start:stop:step` by Python's rules: their lengths, and what they read."""
+"""Slices `start:stop:step` by Python's rules: their lengths, and the elements they read."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import is_computed
 from adcompiler.ops.build import apply
 
-OUTSIDE = "x[i : i + k] leaves the axis"
-WITHIN = "from i on there must be k elements; of fewer at the end write x[i : min(i + k, n)]"
+OUTSIDE = "x[i : i + k] extends past the end of the axis"
+WITHIN = "for fewer elements at the end write x[i : min(i + k, n)]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,13 @@ def step_of(context: Context, part: SliceValue, span: Span) -> int:
     step = 1 if part.step is None else part.step
     for bound in (part.start, part.stop, step):
         if not (bound is None or is_integer(bound)):
-            cause = f"a slice's bounds are integers or sizes, not {describe(bound)}"
-            remedy = "write x[1:n], halves n // 2"
+            cause = f"the bounds of a slice must be integers or sizes, not {describe(bound)}"
+            remedy = "write x[1:n]; divide with n // 2"
             if isinstance(bound, Value) and is_float(bound.dtype):
-                remedy = "annotate the parameter, k: int; halves n // 2; up to a computed place x[:int(k)]"
+                remedy = "annotate the parameter, k: int; divide with n // 2; or convert: x[:int(k)]"
             context.fail(ParseError, cause, span, remedy)
     if not isinstance(step, int) or step == 0:
-        context.fail(ParseError, "a slice's step is a constant that is not 0", span, "write x[::2]")
+        context.fail(ParseError, "the step of a slice must be a nonzero constant", span, "write x[::2]")
     return step
 
 

@@ -1,4 +1,4 @@
-"""Operands among which there are selections, `x[mask]`: elementwise operations take all elements."""
+"""Operations on selections, `x[mask]`: elementwise operations are applied to all elements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from adcompiler.frontend.values.sizes import Sizes, unit
 from adcompiler.frontend.values.values import AnyValue, Masked, Row, Value, describe
 from adcompiler.ops.build import apply
 
-AS_LONG = "the rows that meet are equally long"
+AS_LONG = "rows that are combined must have equal lengths"
 
 
 class Lowering(Protocol):
@@ -46,9 +46,9 @@ def unmasked(context: Lowering, args: Sequence[AnyValue], span: Span) -> tuple[M
         wide = isinstance(arg, Value) and arg.rank > rank - first.mask.rank
         alone = wide and first.mask.rank == 1 and arg.rank == rank and unit(context.sizes.find(arg.shape[0]))
         if wide and not alone:
-            remedy = "select from it as well: x[mask] * y[mask]"
-            remedy = "take as many elements: row * y[:len(row)]" if isinstance(first, Row) else remedy
-            context.fail(ShapeError, f"{describe(arg)} meets {describe(first)}", span, remedy)
+            remedy = "select from it too: x[mask] * y[mask]"
+            remedy = "use as many elements: row * y[:len(row)]" if isinstance(first, Row) else remedy
+            context.fail(ShapeError, f"{describe(arg)} is combined with {describe(first)}", span, remedy)
     return first, found
 
 
@@ -61,9 +61,9 @@ def alike(context: Lowering, first: Masked, other: Masked, span: Span) -> Value:
             context.binders.check(holds, (), "two rows have different lengths", AS_LONG, span)
         value = replace(value, shape=(first.value.shape[0], *value.shape[1:]))
     elif not same_mask(context, other.mask, first.mask):
-        remedy = "select by the same mask: x[mask] * y[mask]"
-        context.fail(ShapeError, "elements that are selected by two masks", span, remedy)
+        remedy = "select with the same mask: x[mask] * y[mask]"
+        context.fail(ShapeError, "elements selected by two different masks", span, remedy)
     if value.rank != first.value.rank:
-        remedy = "give the smaller one the axes: x[mask, None]"
+        remedy = "add the missing axes to the smaller one: x[mask, None]"
         context.fail(ShapeError, "rows and elements that a mask selects", span, remedy)
     return value

@@ -1,4 +1,4 @@
-"""What a name stands for while a program is lowered."""
+"""The values of names during lowering."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from adcompiler.ir.types import Dtype
 from adcompiler.ir.walk import substitute
 from adcompiler.pytree.containers import Container
 
-RESULT = "what is returned"  # the name of what a loop returns; no variable bears it
+RESULT = "the returned value"  # the name of what a loop returns; no variable bears it
 
 
 @dataclass(slots=True, eq=False)
@@ -85,7 +85,7 @@ class Value:
 
 class Frame(Mapping[str, Any]):
     """The names of a call that is lowered, as they are where it is now: `scope` is that of the statement
-    it has come to, in a branch or an iteration too. A definition inside of it sees them at its own call."""
+    it has come to, in a branch or an iteration too. A definition inside it sees them at its own call."""
 
     def __init__(self, scope: Mapping[str, Any]) -> None:
         self.scope = scope
@@ -227,9 +227,9 @@ class RaggedRows:
     lengths: Value
 
 
-REDUCE = "reduce it: sum(x[mask]), mean(x[mask]), len(x[mask]); what keeps its length is where(mask, x, 0)"
+REDUCE = "reduce it: sum(x[mask]), mean(x[mask]), len(x[mask]); to keep the length, write where(mask, x, 0)"
 
-REDUCE_ROWS = "reduce each row: [sum(row) for row in x]; all elements in order are concatenate(x)"
+REDUCE_ROWS = "reduce each row: [sum(row) for row in x]; for all elements in order write concatenate(x)"
 
 
 PARTS = "use its parts, or pass an array"
@@ -242,7 +242,7 @@ def instead_of(value: AnyValue, otherwise: str | None) -> str | None:
     return REDUCE if isinstance(value, Masked) else otherwise
 
 
-# A Value, a function, a tuple or Container of values, or what is known while compiling: a number, a text,
+# A Value, a function, a tuple or Container of values, or what is known at compile time: a number, a text,
 # None.
 AnyValue: TypeAlias = Any
 
@@ -258,7 +258,7 @@ def as_array(value: AnyValue) -> AnyValue:
 
 
 def is_number(value: AnyValue) -> bool:
-    """Whether a value is a number known while compiling."""
+    """Whether a value is a number known at compile time."""
     return isinstance(value, int | float)
 
 
@@ -276,11 +276,11 @@ def describe(value: AnyValue) -> str:
         case GeneratorValue():
             return "a generator"
         case Row():
-            return "a row, which has a length of its own"
+            return "a row, whose length differs from those of other rows"
         case RaggedRows():
             return "a list of arrays of different lengths"
         case Masked():
-            return "x[mask], whose length only values tell"
+            return "x[mask], whose length depends on values"
         case tuple():
             return f"a tuple of {len(value)}"
         case str():

@@ -4,8 +4,8 @@
     dask.compute(value, dw)
 
 A function, or any derivative of one, is a program; `passes/chunks/partition.py` makes programs for blocks of
-it, `graph.py` a graph of tasks, and `worker.py` runs them. Nothing is computed before Dask is asked to. What
-is called with Dask arrays is run in this way too (`call`). `study.py` maps a function over many cases.
+it, `graph.py` a graph of tasks, and `worker.py` runs them. Nothing is computed before Dask is asked to.
+Functions called with Dask arrays run in this way too (`call`). `study.py` maps a function over many cases.
 """
 
 from adcompiler.interop.dask.derivatives import grad, hvp, jvp, value_and_grad, vjp

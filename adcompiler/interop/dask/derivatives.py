@@ -1,4 +1,4 @@
-"""Derivatives of functions of Dask arrays: each is a program, partitioned as any other."""
+"""Derivatives of functions of Dask arrays: each is a program, partitioned like any other."""
 
 from __future__ import annotations
 
@@ -136,12 +136,12 @@ def _pulled(
 def check_cotangent(name: str, cotangent: Any, result: Any) -> None:
     """Raise DtypeError or ShapeError for a cotangent that is not one of a result."""
     if result.dtype.kind != "f":
-        raise DtypeError(f"{name} is {result.dtype}, which has no cotangent", remedy="give None for it")
+        raise DtypeError(f"{name} is {result.dtype}, which has no cotangent", remedy="pass None for it")
     kind = cotangent.dtype if is_lazy(cotangent) else np.asarray(cotangent).dtype
     if np.shape(cotangent) != result.shape or kind.kind not in "biuf":
         raise ShapeError(
-            f"the cotangent of {name} is {kind} of shape {np.shape(cotangent)}, {name} itself {result.shape}",
-            remedy="a cotangent is shaped like the result, and real",
+            f"the cotangent of {name} is {kind} of shape {np.shape(cotangent)}, not {result.shape}",
+            remedy="a cotangent must be real and have the result's shape",
         )
 
 

@@ -1,8 +1,8 @@
 """A partitioned program as a task graph of Dask.
 
-Each stage is a task a point of its grid. Partial results are combined by trees over the grid axes that they
-are reduced over, `FAN_IN` at a time in the order of the blocks: so the order of every sum follows from the
-chunks alone, not from workers or timing.
+Each stage has one task per point of its grid. Partial results are combined by trees over the reduced grid
+axes, `FAN_IN` at a time in the order of the blocks. The order of every sum therefore depends only on the
+chunks, not on workers or timing.
 
 A pass over the data that follows another one reads it again, through a copy of its graph whose first tasks
 wait until the pass before is done (`reread`): otherwise Dask would hold all blocks in memory from one pass
@@ -91,7 +91,7 @@ class Graph:
         return DaskArray(layers, name, chunks=chunks, dtype=dtype)
 
     def read_again(self) -> None:
-        """From here on inputs are read anew, when what has been begun is done."""
+        """From here on inputs are read again, when what has been begun is done."""
         done = [a for k, a in self.arrays.items() if not isinstance(k, Input)]
         chunked = [i for i in self.plan.inputs if self.arrays[i].npartitions > 1]
         if not self.keep and chunked:
@@ -182,7 +182,7 @@ class Graph:
         """A length of the program."""
         if is_computed(size):
             raise LimitError(
-                "a result has a length that only the values tell, which a lazy array cannot have",
+                "the length of a result depends on values, which a lazy array cannot have",
                 remedy="take the length from a shape or from a Python int",
             )
         return max(length(size, self.sizes), 0)

@@ -1,4 +1,4 @@
-"""Functions of Dask arrays: what a call of a compiled function says of lengths, chunks and types, lazily."""
+"""Functions of Dask arrays: lengths, chunks and types of a lazy call of a compiled function."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Blockwise:
         self.f, self.keep = compiled("adc.dask", f), keep
         if self.f.backend.partition(":")[0] not in BACKENDS:
             raise Error(
-                f"adc.dask runs on CPUs, and {f.__name__} is compiled for {f.backend}", remedy='backend="cpu"'
+                f"adc.dask runs on CPUs, but {f.__name__} is compiled for {f.backend}", remedy='backend="cpu"'
             )
         self.partitions: dict[tuple[Any, ...], Partition] = {}
 
@@ -113,7 +113,7 @@ def refuse_computed(found: Specialisation, given: Sequence[Any]) -> None:
     counted = {func.inputs[k] for _, k in func.counts}
     if lazy.intersection(counted.union(arrays_of(read_by(sizes)))):
         raise LimitError(
-            "a length follows from integers in a Dask array",
+            "a length depends on integers in a Dask array",
             remedy="compute these first, and pass NumPy arrays or Python ints",
         )
 

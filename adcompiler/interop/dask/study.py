@@ -1,7 +1,7 @@
 """Parameter studies: one function on many cases, in batches by `Client.map`.
 
-A function travels as its pickled content. A worker unpickles it once and keeps it, with the kernels that it
-compiles then, for all batches of all studies with that content.
+A function is sent as its pickled content. A worker unpickles it once and keeps it, with the kernels that it
+compiles, for all batches of all studies with the same content.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def content(f: Any) -> Content:
     except Exception as error:
         raise Error(
             f"{name_of(f)} cannot be sent to workers: {error}",
-            remedy="open files, locks and clients inside of the function, not around it",
+            remedy="open files, locks and clients inside the function, not outside",
         ) from error
     return Content(hashlib.sha256(pickled).hexdigest(), pickled)
 
@@ -174,8 +174,8 @@ def length(value: Any) -> int:
     lengths = {len(leaf) if hasattr(leaf, "__len__") else -1 for leaf in leaves(value)}
     if len(lengths) != 1 or -1 in lengths:
         raise ShapeError(
-            "an argument with one entry a case is an array, or a container of arrays of one length",
-            remedy="in_axes=(0, None): None stands for an argument that is the same for every case",
+            "an argument with one entry per case must be an array or a container of arrays of equal length",
+            remedy="in_axes=(0, None): None means an argument that is the same for every case",
         )
     return lengths.pop()
 
@@ -249,7 +249,7 @@ def check_options(f: Any, batch: int, errors: str) -> None:
             f"adc.dask.map takes a function, not a {type(f).__name__}", remedy="compile it first"
         )
     if not isinstance(batch, int) or batch < 1:
-        raise ShapeError(f"batch={batch!r}", remedy="how many cases a task has, 1 or more")
+        raise ShapeError(f"batch={batch!r}", remedy="use a number of cases per task, 1 or more")
     if errors not in ("raise", "return"):
         raise Error(f"errors={errors!r}", remedy='"raise" or "return"')
 
@@ -281,7 +281,7 @@ def batch_of(future: Any, cases: range) -> Batch:
         error = found
         if future.cancelled():
             error = Error(f"the cases {cases[0]} to {cases[-1]} were cancelled", remedy="run the study again")
-        note = f"adc.dask.map: this is of the cases {cases[0]} to {cases[-1]}"
+        note = f"adc.dask.map: this is one of the cases {cases[0]} to {cases[-1]}"
         return Batch(None, dict.fromkeys(cases, (error, note)))
     return batch
 
@@ -324,7 +324,7 @@ def cases(args: Sequence[Any], axes: Axes) -> int:
     if len(axes) != len(args) or any(axis not in (0, None) for axis in axes) or set(axes) <= {None}:
         raise ShapeError(
             f"in_axes {axes} for {len(args)} arguments",
-            remedy="0 or None for each, 0 for one of them at least",
+            remedy="use 0 or None for each, and 0 for at least one",
         )
     lengths = {length(a) for a, axis in zip(args, axes, strict=True) if axis is not None}
     if len(lengths) > 1 or lengths == {0}:
@@ -339,7 +339,7 @@ def current(client: Any) -> Any:
     try:
         return distributed().get_client()
     except ValueError as error:
-        raise Error("there is no client of a cluster", remedy="client = distributed.Client()") from error
+        raise Error("there is no Dask client", remedy="client = distributed.Client()") from error
 
 
 def is_watched() -> bool:

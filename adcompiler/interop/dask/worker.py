@@ -1,8 +1,8 @@
-"""What runs on Dask's workers: stage programs, compiled once a process, and the combination of partial
+"""Code that runs on Dask's workers: stage programs, compiled once per process, and the combination of partial
 results.
 
-A program travels as the text of its representation, and is known by the digest of that text: so it does not
-matter which session, or which process, it comes from, and a worker that is started again compiles it again
+A program is sent as the text of its IR, and identified by the digest of that text. It does not matter which
+session or process it comes from, and a restarted worker compiles it again
 (or finds its machine code in the cache folder). Kernels run on one thread: Dask runs as many blocks as a
 worker has threads.
 """

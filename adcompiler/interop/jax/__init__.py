@@ -1,8 +1,8 @@
-"""Functions as JAX's: a primitive with rules for jvp, transposition, batching and lowering (`primitive.py`).
+"""Compiled functions in JAX: a primitive with rules for jvp, transposition, batching and lowering.
 
 Each call is one kernel: of the function, of its tangents, of its reverse mode, of a batch of these. On the
 CPU XLA calls the machine code itself (`ffi.py`), elsewhere through a callback. A compiled function that is
-called with tracers is its `jax()`; with JAX's arrays alone the call is that of any array API library.
+called with tracers acts like its `jax()`; with concrete JAX arrays a call is like any with array API arrays.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["JaxFunction", "call", "plain", "wrapper"]
 
 
 def call(function: Any, bound: Sequence[Any]) -> Any:
-    """A call with JAX's arrays or tracers among the arguments, in order."""
+    """A call with JAX arrays or tracers among the arguments, in order."""
     traced = any(any_leaf(_is_traced, a) for a in bound)
     return function.jax()(*bound) if traced else array_api.call(function, bound)
 

@@ -1,7 +1,7 @@
-"""What a call with JAX's arrays and tracers passes: types to specialise on, and an operand for each input.
+"""Arguments of a call with JAX arrays and tracers: types to specialise on, and an operand for each input.
 
-JAX has the last word on dtypes: with jax_enable_x64 off every float64 is float32 and every int64 int32, also
-of NumPy's arrays. Python's numbers, and JAX's weakly typed ones, take the type of the arrays that they meet.
+Dtypes follow JAX: with jax_enable_x64 off every float64 is float32 and every int64 int32, also in NumPy
+arrays. Python numbers and JAX's weakly typed values take the type of the arrays they are combined with.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ def _check_doubles(f: Function, types: Types) -> None:
         double = wanted is not None and wanted.dtype == "f64" and not wanted.weak
         if double and getattr(kind, "dtype", None) == "f32":
             raise DtypeError(
-                f"{f.__name__}: {parameter.name} is annotated f64, and JAX's arrays are float32",
+                f"{f.__name__}: {parameter.name} is annotated f64, but JAX arrays are float32",
                 remedy='jax.config.update("jax_enable_x64", True), or another annotation',
             )
 
 
 def operands(leaves: Sequence[Any], types: Types) -> list[Any]:
-    """Arguments as JAX's arrays in the dtypes that the kernels' have there."""
+    """Arguments as JAX arrays in the dtypes that the kernels' have there."""
     return [_operand(leaf, kind.dtype) for leaf, kind in zip(leaves, arrays_in(types), strict=True)]
 
 
@@ -83,8 +83,8 @@ def lengths(f: Function, found: Specialisation, leaves: Sequence[Any]) -> tuple[
     for r in found.func.results:
         if any(map(is_computed, r.shape)):
             raise LimitError(
-                f"a result of {f.__name__} has a length that is computed from values, and JAX's arrays have "
-                "lengths that are known while it traces",
+                f"a result of {f.__name__} has a length computed from values, but lengths of JAX arrays "
+                "must be known when it traces",
                 remedy="take the length from a shape, or from an integer argument that is a Python int",
             )
     return tuple(found.sizes(shown))
@@ -108,8 +108,8 @@ def _value(leaf: Any, function: str, name: str) -> Any:
     """A number that must be known while JAX traces."""
     if isinstance(leaf, Tracer):
         raise DtypeError(
-            f"{function}: the argument {name!r} must be known while JAX traces: it is static, or a length",
-            remedy="pass a Python number; under jax.jit name it in static_argnames, or bind it by a lambda",
+            f"{function}: the argument {name!r} must be known when JAX traces: it is static or a length",
+            remedy="pass a Python number; under jax.jit use static_argnames, or bind it with a lambda",
         )
     return np.asarray(leaf).item() if np.ndim(leaf) == 0 else np.asarray(leaf)
 
@@ -133,7 +133,7 @@ def _gathered(value: Any, name: str) -> Any:
 
 
 def _shown(value: Any, name: str) -> Any:
-    """An argument as NumPy's arrays of the same types and shapes, with nothing in them."""
+    """An argument as NumPy arrays of the same types and shapes, with nothing in them."""
     container = opened(value, name)
     if container is not None:
         pairs = zip(container.keys, container.parts, strict=True)

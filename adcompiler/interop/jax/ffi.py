@@ -1,12 +1,12 @@
 """Handlers of XLA's foreign function interface: machine code that calls a kernel, without Python.
 
-A handler is written in LLVM's language for one kernel and its lengths, by the layout of `XLA_FFI_CallFrame`
+A handler is written in LLVM for one kernel and its lengths, using the layout of `XLA_FFI_CallFrame`
 in XLA's C interface (`xla/ffi/api/c_api.h`, which comes with jaxlib). It takes the addresses of arrays out of
-the call frame, calls the kernel's `packed`, and hands checks that do not hold back as XLA's errors.
-Temporaries are a result more, for which XLA has the memory.
+the call frame, calls the kernel's `packed`, and returns failed checks as XLA errors. Temporaries are an
+additional result, whose memory XLA provides.
 
-A target is named by what its kernel and its handler are made of: XLA's caches on disk keep the name only, so
-they never lead to other code.
+The name of a target is derived from the content of its kernel and its handler. XLA's disk caches store only
+the name, so they never lead to other code.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class _Handler:
             f"%failed = call i1 @kernel(ptr %words, ptr %context, i64 {launch}, i64 {self.threads})"
         )
         func = self.kernel.func
-        messages = [self.fails("%failed", EXHAUSTED, f"{func.name} needs more memory than there is")]
+        messages = [self.fails("%failed", EXHAUSTED, f"{func.name} needs more memory than available")]
         for check in func.checks:
             word = self.load("i64", self.place("%words", 8 * self.number(check.holds)))
             guard = self.made(f"icmp eq i64 {word}, 0")

@@ -1,4 +1,4 @@
-"""`f.jax()`: a function of JAX's arrays, under all of JAX's transformations."""
+"""`f.jax()`: a function of JAX arrays that supports JAX's transformations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from adcompiler.pytree.structures import unflatten
 
 
 class JaxFunction:
-    """A compiled function of JAX's arrays: what `f.jax()` is."""
+    """A compiled function of JAX arrays: what `f.jax()` is."""
 
     def __init__(self, of: Function) -> None:
         self.of = of
@@ -32,7 +32,7 @@ class JaxFunction:
 
     @public
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        """The results as JAX's arrays, nested as the function's are."""
+        """The results as JAX arrays, nested as the function's are."""
         types, leaves = described(self.of, args, keywords)
         found = self.of.specialise(types)
         sizes = lengths(self.of, found, leaves)

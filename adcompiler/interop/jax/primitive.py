@@ -2,7 +2,7 @@
 
 Its parameters are the program (`interop/programs.py`) and the lengths of its size symbols. The tangents of a
 call are a call of the program's pushforward, the transpose of that is a call of its pullback, a batch of
-calls is a call of the batched program: the rules hold for each of these again.
+calls is a call of the batched program. The same rules apply to each of these.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ call_p.def_impl(lambda *operands, **params: _compiled(**params)(*operands))
 
 
 def _compiled(program: Program, sizes: Sizes) -> Callable[..., Any]:
-    """A call outside of jit, compiled once."""
+    """A call outside jit, compiled once."""
     if sizes not in program.staged:
         program.staged[sizes] = jax.jit(lambda *operands: call(program, sizes, operands))
     return program.staged[sizes]
@@ -139,8 +139,8 @@ def _pulled(
     derived = program.transposed(present, asked)
     if any(asked[k] for k in derived.reads):
         raise GraphError(
-            f"JAX transposes {program}, which is not linear in what it is transposed by",
-            remedy="differentiate it by jax.vjp",
+            f"JAX transposes {program}, which is not linear in that argument",
+            remedy="differentiate it with jax.vjp",
         )
     return _picked(derived, sizes, operands, given)
 
@@ -198,7 +198,7 @@ if [*signature(getattr(internal, "fallback_linearize_rule", _jvp)).parameters][1
 
 
 def run(program: Program, sizes: Sizes, operands: Sequence[Any]) -> list[np.ndarray]:
-    """The results on NumPy's arrays, in JAX's dtypes."""
+    """The results on NumPy arrays, in JAX's dtypes."""
     values = [
         np.asarray(o, NUMPY[i.dtype])[() if i.rank == 0 else ...]
         for o, i in zip(operands, program.func.inputs, strict=True)

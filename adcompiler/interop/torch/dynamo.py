@@ -1,8 +1,8 @@
-"""What torch.compile sees of a compiled function: one call, and a guard that tells it from others.
+"""The view that torch.compile has of a compiled function: one call, and a guard that identifies the function.
 
-Dynamo guards a Python function by its code alone, which all of ours share. So it is shown an object of a
-class whose objects it compares, and a function of this module that is called with it. It traces and compiles
-no other code of this package.
+Dynamo guards a Python function only by its code, which all of ours share. It therefore sees an object of a
+class whose objects it compares, and a function of this module that is called with it. It traces no other code
+of this package.
 """
 
 from __future__ import annotations

@@ -177,8 +177,8 @@ def _taken(name: str, value: Any) -> Any:
         return taken(name, value)
     if hasattr(value, "__adc_call__"):
         raise DtypeError(
-            f"{name} is a {type(value).__name__}, and another one is a tensor",
-            remedy="pass tensors alone, or Variables alone: torch.from_numpy(v.value), or x.detach().numpy()",
+            f"{name} is a {type(value).__name__}, but another one is a tensor",
+            remedy="pass only tensors or only Variables: torch.from_numpy(v.value), or x.detach().numpy()",
         )
     return value
 

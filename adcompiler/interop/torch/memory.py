@@ -1,4 +1,4 @@
-"""Tensors as arrays that kernels take, and results as tensors, of the same memory."""
+"""Tensors as arrays for kernels, and results as tensors, sharing memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WHOLE = (
 
 
 def arrays(values: Sequence[Any]) -> list[Any]:
-    """The values as kernels take them: NumPy's arrays, arrays of a device as they are, and numbers."""
+    """The values as kernels take them: NumPy arrays, arrays of a device as they are, and numbers."""
     return [
         v.numpy(force=True) if isinstance(v, Tensor) and v.ndim and v.is_cpu else _other(v) for v in values
     ]
@@ -53,7 +53,7 @@ def plain(name: str, value: Tensor) -> Any:
     if value.requires_grad and torch.is_grad_enabled():
         raise DtypeError(f"{name} requires a gradient, which is lost here", remedy="pass x.detach()")
     if is_opaque(value):
-        raise DtypeError(f"{name} is a tensor without values", remedy="pass one on a device that has memory")
+        raise DtypeError(f"{name} is a tensor without values", remedy="pass a tensor with values")
     if value.device.type != "cpu":
         return value
     return taken(name, value).numpy(force=True)
@@ -63,10 +63,10 @@ def memory_of(name: str, value: Tensor) -> Any:
     """The memory of a tensor that is about to be written to, which PyTorch is told; DtypeError for one that
     cannot be."""
     if value.requires_grad and torch.is_grad_enabled():
-        why = f"{name} requires a gradient, and what is written to it has no history"
+        why = f"{name} requires a gradient, but values written to it have no history"
         raise DtypeError(why, remedy="pass a buffer that requires none, or x.detach()")
     if value.is_neg() or is_opaque(value):
-        raise DtypeError(f"{name} is a tensor without memory of its own", remedy="pass torch.empty(...)")
+        raise DtypeError(f"{name} is a tensor without its own memory", remedy="pass torch.empty(...)")
     if not value.is_inference():
         torch.autograd.graph.increment_version(value)
     return taken(name, value.detach()).numpy() if value.is_cpu else value
@@ -134,13 +134,13 @@ def check_devices(names: Sequence[str], values: Sequence[Any], function: Any) ->
     if len(found) > 1:
         (one, first), (other, second) = list(found.items())[:2]
         raise DtypeError(
-            f"{function.__name__} is given tensors on several devices: {first} on {one}, {second} on {other}",
+            f"{function.__name__} got tensors on several devices: {first} on {one}, {second} on {other}",
             remedy=f"move them to one: {second}.to({first}.device)",
         )
     for device, name in found.items():
         runs = ("cpu", "meta", "cuda") if function.backend.startswith("cuda") else ("cpu", "meta")
         if device.type not in runs:
             raise DtypeError(
-                f"{name} is on {device}, and {function.__name__} is compiled for the CPU",
-                remedy=f'pass {name}.cpu(), or compile it with backend="cuda" for a device of CUDA',
+                f"{name} is on {device}, but {function.__name__} is compiled for the CPU",
+                remedy=f'pass {name}.cpu(), or compile it with backend="cuda"',
             )

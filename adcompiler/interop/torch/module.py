@@ -39,9 +39,9 @@ class Module(torch.nn.Module):  # type: ignore[misc]  # torch is not looked into
     values  for each argument that is owned its first value, by name: numbers, arrays, tensors, or dicts,
             lists, tuples, named tuples and dataclasses of these, nested
 
-    Floats become `torch.nn.Parameter`s, whole numbers and truth values in arrays buffers, both of memory of
+    Floats become `torch.nn.Parameter`s, integers and booleans in arrays buffers, both of memory of
     their own; they are named by their paths, `p.layers.0.w`, in `named_parameters()` and `state_dict()`.
-    Python's whole numbers, texts and None stay what they are. The module takes the other arguments, in order
+    Python's integers, texts and None stay what they are. The module takes the other arguments, in order
     or by name.
 
     Raises ArgumentError for a name that the function does not have, DtypeError for what no program takes.
@@ -81,7 +81,7 @@ def _registered(
 ) -> Kept | ParameterPlace:
     """Make what a value consists of parameters and buffers below `home`."""
     if "." in key or not key or hasattr(home, key):
-        why = "would be named like a part of the module" if hasattr(home, key) else "cannot be a name there"
+        why = "is the name of a part of the module" if hasattr(home, key) else "cannot be a name there"
         raise ArgumentError(f"{path}: {key!r} {why}", remedy="give it another name")
     container = None if isinstance(value, Tensor) else opened(value, path)
     if container is None:

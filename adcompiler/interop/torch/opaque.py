@@ -1,8 +1,8 @@
-"""Programs as one operator of PyTorch's dispatcher, `adcompiler::run`, for what looks at graphs of operators.
+"""Programs as one operator of PyTorch's dispatcher, `adcompiler::run`, for tools that record operators.
 
-torch.compile and torch.export run functions on tensors without values, and record which operators are called.
-They cannot look into a kernel, and need not: the operator says which shapes its results have. A program
-travels in it as its own text: so what was exported runs in another process, if that imports this module.
+torch.compile and torch.export run functions on tensors without values, and record the called operators. They
+need not look into a kernel, because the operator gives the shapes of its results. Its attribute is the text
+of the program, so an exported function runs in another process that imports this module.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _run(
         if inputs[k].shape[axis] != sizes[number]:  # as where a trace is run again
             raise ShapeError(
                 f"{found.func.name} was recorded for other lengths: axis {axis} of "
-                f"{found.func.input_names[k]} was {sizes[number]}, and is {inputs[k].shape[axis]}",
+                f"{found.func.input_names[k]} was {sizes[number]}, but is now {inputs[k].shape[axis]}",
                 remedy="record it again, or use torch.export with dynamic_shapes",
             )
     return list(tensors(found, found.run(tuple(sizes), arrays(inputs)), inputs))
@@ -96,7 +96,7 @@ def _length(size: Element, sizes: Sequence[Any], func: Func) -> Any:
     if isinstance(size, Apply) and size.op in OPERATORS:
         return OPERATORS[size.op](*(_length(a, sizes, func) for a in size.args))
     raise LimitError(
-        f"{func.name} computes a length from values, which a graph of operators does not know",
+        f"{func.name} computes a length from values, which a graph of operators cannot do",
         remedy="call it outside of torch.compile and torch.export",
     )
 

@@ -1,7 +1,7 @@
 """The one operation that PyTorch sees: a flat program on tensors, whose derivatives are calls of it again.
 
-There are two classes for it, because PyTorch has two protocols: `Eager` for its autograd engine, which is
-faster to enter, and `Staged` for the transforms of torch.func. Backward, jvp and vmap are the same.
+There are two classes, because PyTorch has two protocols: `Eager` for its autograd engine, which is faster to
+enter, and `Staged` for the transforms of torch.func. Backward, jvp and vmap are the same.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ def explained(error: RuntimeError) -> Exception:
     if "Batching rule" not in str(error):
         return error
     return LimitError(
-        "compiled functions do not run under PyTorch's first vmap, that of is_grads_batched and vectorize",
-        remedy="torch.func has the same: torch.func.vmap, jacrev, jacfwd, hessian",
+        "compiled functions do not run under PyTorch's old vmap, used by is_grads_batched and vectorize",
+        remedy="use torch.func instead: torch.func.vmap, jacrev, jacfwd, hessian",
     )
 
 

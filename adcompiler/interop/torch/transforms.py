@@ -45,7 +45,7 @@ def _fitted(what: str, value: Any, shape: tuple[int, ...], dtype: Dtype, of: str
     found = taken(what, value if isinstance(value, Tensor) else torch.as_tensor(value))
     if tuple(found.shape) != shape:
         raise ShapeError(
-            f"{what} has shape {tuple(found.shape)}, {of} itself {shape}", remedy="they have one shape"
+            f"{what} has shape {tuple(found.shape)}, but {of} has {shape}", remedy="make them equal"
         )
     return found.to(DTYPES[dtype])
 
@@ -114,7 +114,7 @@ class Pullback:
         for k in reads:
             if _version(self.values[k]) != self.versions[k]:
                 raise GraphError(
-                    f"{names[k]} has been written to since {func.name} was called, and its pullback needs it",
+                    f"{names[k]} was written to after {func.name} was called, but its pullback needs it",
                     remedy=f"pass a copy to adc.vjp: {names[k]}.clone()",
                 )
 

@@ -1,4 +1,4 @@
-"""What the printer and the reader of the text form share: operators, words, numbers, types."""
+"""Notation shared by the printer and the reader of the text form: operators, words, numbers, types."""
 
 from __future__ import annotations
 

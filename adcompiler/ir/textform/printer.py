@@ -1,4 +1,4 @@
-"""The text form of a program: what people read, and the language of golden tests.
+"""The text form of a program, for people and for golden tests.
 
     func @pair.energy(%x: f64[n, 3], %idx: i64[m], %w: f64[m]) -> (%s: f64[n], %g: f64[n]) {
       %s = reduce sum (i < n | j < n, k < 3) {
@@ -12,7 +12,7 @@
   than once, or its text would nest too deep. So the text is as long as the program is large.
 - Operators are Python's, with Python's precedence. A sign that touches a number belongs to the
   constant: `-2.0` is one, `-(2.0)` negates one. f64 `2.0`, f32 `2.0f`, i64 `2`, bool `true`.
-- An application has the type of its first operand, save for comparisons, logic and conversions
+- An application has the type of its first operand, except for comparisons, logic and conversions
   (`notation.apply_dtype`); where that is not so its type follows its name: `exp.f64(2)`.
 - Sizes are numbered in the order in which the inputs' types first name them; where that is not
   their number, all are listed first: `func @f<n, m>(...)`.

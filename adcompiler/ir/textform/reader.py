@@ -1,4 +1,4 @@
-"""Reads the text form of a program back; `adcompiler.ir.textform.printer` says what it looks like."""
+"""Reads the text form of a program; `adcompiler.ir.textform.printer` describes it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Token(NamedTuple):
 
 
 def tokens(text: str) -> list[Token]:
-    """The tokens of `text`; a line ends only outside of parentheses and brackets."""
+    """The tokens of `text`; a line ends only outside parentheses and brackets."""
     found: list[Token] = []
     depth = 0
     for match in _TOKEN.finditer(text):

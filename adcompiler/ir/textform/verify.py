@@ -1,7 +1,6 @@
-"""The invariants of the representation, as tables: what every pass may rely on and must keep.
+"""The invariants of the IR, as tables: every pass may rely on them and must keep them.
 
-`verify` is for tests, and for the moment when something looks wrong: a violation is a fault of the
-compiler, never of a user's program.
+`verify` is for tests and debugging: a violation is a bug in the compiler, never in a user's program.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Calls of library routines in a kernel: one after the other, for each of their cases; products of matrices
-tile by tile."""
+"""Calls of library routines in a kernel: one by one for each case; matrix products tile by tile."""
 
 from __future__ import annotations
 

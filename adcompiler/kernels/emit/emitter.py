@@ -2,7 +2,7 @@
 
 A nest runs block by block over its outermost loop: `nestK(block, start, stop, ...)` does one block,
 and `run` calls the blocks in order, or in parallel with the same bits: a sum over the outermost loop
-leaves one partial sum a block, and these are added in order.
+leaves one partial sum per block, and these are added in order.
 """
 
 from __future__ import annotations

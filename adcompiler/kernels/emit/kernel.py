@@ -1,4 +1,4 @@
-"""The functions of a kernel in the loop IR, and what a call of it needs."""
+"""The functions of a kernel in the loop IR, and the data that a call of it needs."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""Scans whose carry is elementwise along a parallel axis: run block by block of it, all iterations of each.
+"""Scans whose carry is elementwise along a parallel axis: each block of it runs all iterations.
 
     for iteration:                               for block:  (in threads)
         for i in range(n):                      for iteration:
             p[i] = p[i] * t[i] + x[iteration]            for i in range(start, stop):
                                                         p[i] = p[i] * t[i] + x[iteration]
 
-is legal where no element of the axis meets another one before the loop ends. What an iteration reads of what
-is carried, or of what the iteration has made, is read at the element's own place on that axis; what an
-iteration adds up over the axis is an out that nothing in the loop reads, and becomes a partial sum a block. A
-block then stays in the cache for all its iterations, and threads need not meet in each.
+is legal if no elements of the axis are combined before the loop ends. An iteration reads carried values, and
+values it has computed, only at the element's own place on that axis. A sum over the axis must be an out that
+nothing in the loop reads, and becomes a partial sum per block. A block then stays in the cache for all its
+iterations, and threads need not synchronise in each.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Loops of a program in a kernel: iteration by iteration.
 
-What is carried lives in variables, or in the buffers of the loop's final arrays; an iteration stores its outs
-in the rows of theirs. A carried array is overwritten in place where nothing reads it afterwards; else an
-iteration computes the new one beside it.
+Carried values are in variables, or in the buffers of the loop's final arrays; an iteration stores its outs in
+their rows. A carried array is overwritten in place if nothing reads it afterwards; otherwise an iteration
+computes the new one in a second buffer.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What one iteration of the loops of a nest does: assignments, and sums from their start to their end."""
+"""The statements of one iteration of a nest: assignments, and sums from start to end."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What a kernel does at the least: the bytes that each of its nests moves and its operations, counted.
+"""The minimum work of a kernel: the bytes that each of its nests moves, and its operations.
 
-Counted is what stands in the schedule. An operation is done once an iteration of the innermost loop that it
-depends on; both sides of a select are done. An array moves once: in if another nest, or the caller, made it,
-out if it is stored; what stays in registers does not move. Iterations of loops whose bounds depend on others
-are added up over all iterations of these, or over many that stand for all.
+Counts follow the schedule. An operation runs once per iteration of the innermost loop that it depends on;
+both sides of a select are counted. An array moves once: in if another nest or the caller made it, out if it
+is stored; values in registers do not move. Iterations of loops whose bounds depend on other loops are summed
+over all iterations of those, or over a sample.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Counted:
         return work
 
     def numbers(self, tasks: Iterable[Task]) -> Work:
-        """What is computed outside of all loops."""
+        """What is computed outside all loops."""
         work = Work()
         for task in tasks:
             work.made[self.labels[task.array]] = None

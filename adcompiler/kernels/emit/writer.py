@@ -1,4 +1,4 @@
-"""Builds the loop IR of one function: elements of a program, each in the outermost loop it can."""
+"""Builds the loop IR of one function: each element of a program is placed in the outermost possible loop."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """More of the library's routines for kernels (`library.py`): decompositions of one matrix, and their parts.
 
-Eigenvectors and singular vectors have the sign that makes the first of their largest entries positive; so
-have those of NumPy in `ops/library.py`.
+The sign of eigenvectors and singular vectors makes the first of their largest entries positive, as in the
+NumPy references in `ops/library.py`.
 """
 
 from __future__ import annotations

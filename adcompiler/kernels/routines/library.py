@@ -1,6 +1,6 @@
 """The library's routines for kernels: one matrix each, on buffers that the kernel brings.
 
-Matrices are row-major, results are written whole, and no operand stands where a result does. They are plain
+Matrices are row-major, results are written completely, and operands do not overlap results. They are plain
 Python and the only source: `targets/llvm/python_functions.py` reads them, and numba compiles them
 (`special.py`, and `targets/cuda/device/device_library.py` for a device).
 """

@@ -1,1 +1,1 @@
-"""Which loop nests there are, in which order, and which values become arrays."""
+"""Choice and order of loop nests, and of the values that become arrays."""

@@ -1,9 +1,9 @@
-"""Real branches: what only one side of a scalar condition reads is computed on that side alone.
+"""Real branches: values that only one side of a scalar condition reads are computed only on that side.
 
-A program has no branches of its own: `if c: y = A else: y = B` is one array that selects, and so is its
-derivative. Which arrays, and which elements, matter only where a condition holds is found from their readers:
-the readers' own conditions, and those of the selects around the reads. A condition counts if it is one
-number for the whole array; the schedule then computes such arrays under an `if`.
+A program has no branches: `if c: y = A else: y = B` is one array that selects, and so is its derivative. The
+conditions under which arrays and elements matter follow from their readers: the readers' own conditions, and
+those of selects around the reads. A condition counts if it is one number for the whole array; the schedule
+then computes such arrays under an `if`.
 """
 
 from __future__ import annotations

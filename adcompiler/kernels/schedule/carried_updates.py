@@ -1,9 +1,8 @@
-"""Bufferisation of carried arrays: in-place updates, where an iteration changes a part of what it carries.
+"""Bufferisation of carried arrays: in-place updates if an iteration changes a part of a carried array.
 
-`x[e] = v` leaves x as it is but at one place: it is a *store* there; and `x[a:b] = v`, or an adjoint of
-x[a:b], is one of a part, if the iteration computes a or b. A sum that is scattered onto what is carried adds
-to it in place. All else is a new array, which may take the place of the old one if nothing reads that
-afterwards.
+`x[e] = v` changes x at one place: it is a *store* there. `x[a:b] = v`, or an adjoint of x[a:b], stores a
+part, if the iteration computes a or b. A sum scattered onto a carried array adds to it in place. Everything
+else is a new array, which may replace the old one if nothing reads that afterwards.
 """
 
 from __future__ import annotations
@@ -89,7 +88,7 @@ def stores(slot: Array, result: Array, ranges: Ranges) -> list[CarriedStore] | N
 
 
 def _split(slot: Array, indices: Sequence[Element | None], body: Element) -> tuple[int, list[Element]] | None:
-    """An axis, and the places on it outside of which `body` is what the slot holds."""
+    """An axis, and the places on it outside which `body` is what the slot holds."""
     for axis, index in enumerate(indices):
         if index is None:
             places = _places(body, axis)

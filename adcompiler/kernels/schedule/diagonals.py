@@ -1,9 +1,9 @@
-"""Diagonals: an axis of an array of which nothing matters but where it equals something.
+"""Diagonals: an axis of an array that matters only where it equals something.
 
 The Hessian of a chain is select(j == i, f(i), select(j == i + 1, g(i), 0)): of a row, two elements are
-computed, and all others are one value. So the loop over j fills the row with what an element is where no such
-condition holds, and the places are written after it. Whatever the element is at a place is written there, so
-places that are the same are written twice with the same value.
+computed, and all others have one value. The loop over j fills the row with the value of elements where no
+such condition holds, and the special places are written after it. Equal places are written twice with the
+same value.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Materialisation: which values of loop nests become arrays, decided on a schedule, before emission.
 
-Passes put the bodies of arrays where they are read (`passes/arrays/inline.py`), so that a nest computes all
-that it needs from inputs and sums. Only the schedule tells where that does the same work again. So candidates
-are found in it, become arrays, and the schedule that is made again must bear them out: those that it does not
-are computed where they were. In order: rows of one iteration of a nest, values that take longer to compute
-again than to read, and values in the memory of results.
+Passes inline the bodies of arrays where they are read (`passes/arrays/inline.py`), so a nest computes all it
+needs from inputs and sums. Only the schedule shows where this repeats work. Candidates are found in it and
+become arrays, and the program is scheduled again; candidates that the new schedule does not confirm are
+computed where they were. In order: rows of one iteration of a nest, values that take longer to recompute than
+to read, and values in the memory of results.
 
-Bodies of loops of the program are left as they are: an iteration has no nests of its own, but for those that
-threads divide, and a value of one iteration is in the cache when the next statement reads it.
+Bodies of program loops are left unchanged: an iteration has no separate nests, except those that threads
+divide, and a value of one iteration is in the cache when the next statement reads it.
 """
 
 from __future__ import annotations

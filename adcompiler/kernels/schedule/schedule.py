@@ -1,9 +1,9 @@
-"""Fuse the arrays of a program into loop nests: which loops there are, and what runs in each.
+"""Fuses the arrays of a program into loop nests.
 
 Every array is a task with an order of loops over its domain. Tasks are taken producers first, and
-each joins the first loop of its length that stands at or after all its producers; after, if it needs
-a producer's value from another iteration of that loop: a sum over it, or an element read elsewhere. The
-same rule is applied inside each loop. What a task reads from the same iteration stays in a register.
+each joins the first loop of its length at or after all its producers, and strictly after a producer
+whose value it needs from another iteration of that loop (a sum over it, or an element read elsewhere).
+The same rule is applied inside each loop. Values read in the same iteration stay in registers.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _made_before(array: Array) -> Sequence[Array]:
 
 class _Open(Replace):
     """Puts what stands for the slots of a body in their place: the iteration's number is an axis, and so is
-    the first one of a scanned array, but for loops that read a row whole: they have one of `whole`.
+    the first one of a scanned array, except for loops that read a row whole: they have one of `whole`.
 
     A number of these is copied for a loop inside, as its operand. Where lengths of arrays read it, they read
     the copy too: an operand of that loop and the number that its length reads meet in its body."""

@@ -185,7 +185,7 @@ class Task:
         return next((d for d, k in enumerate(self.order) if k >= self.array.rank), len(self.order))
 
     def has_loops(self, depth: int) -> bool:
-        """Whether loops stand inside the one at a depth, but for those that are written out."""
+        """Whether loops stand inside the one at a depth, except for those that are written out."""
         return not all(is_short(self.array.domain[k]) for k in self.order[depth + 1 :])
 
     @property
@@ -242,7 +242,7 @@ class Loop:
                 item.bind(outer | {self.number}, filled)
 
     def begins(self, task: Task) -> bool:
-        """Whether a reduction begins anew in each iteration."""
+        """Whether a reduction starts again in each iteration."""
         return task.loops.index(self) < task.first_reduced
 
     def switch(self, condition: Element, outer: frozenset[int]) -> Bound | None:

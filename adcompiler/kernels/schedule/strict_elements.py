@@ -1,11 +1,11 @@
-"""Which elements of a schedule are computed without contraction: all that strict values are made of.
+"""Elements of a schedule that are computed without contraction: all that strict values depend on.
 
-A product and a sum become one fused operation where one text has both: not where the product is an array that
-another loop has stored, so that two kernels would compute values of one expression that differ in the last
-bit. Below the marks of `passes/algebra/strict.py`, products are therefore intrinsics that are rounded on
-their own. Parts of strict values that later passes have made arrays (hoisted, stored, scanned) are found
-through the tasks that make them. What is not repeatable, such as a sum or a result of a loop, is computed by
-one task, so that it is one value: the search stops there.
+A product and a sum become one fused operation if one expression has both, but not if the product is an array
+that another loop has stored. Two kernels could then compute values of one expression that differ in the last
+bit. Below the marks of `passes/algebra/strict.py`, products are therefore intrinsics with their own rounding.
+Parts of strict values that later passes made arrays (hoisted, stored, scanned) are found through the tasks
+that compute them. Values that are not repeatable, such as sums and results of loops, are computed by one
+task: the search stops there.
 """
 
 from __future__ import annotations

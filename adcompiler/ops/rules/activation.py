@@ -1,4 +1,4 @@
-"""The logistic function and its kin. exp(-abs(x)) cannot overflow: all are computed from it."""
+"""The logistic function and related functions, computed from exp(-abs(x)), which cannot overflow."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ ACTIVATION = (
     entry("logaddexp", "x y",
           ("where(x == y and x - y != 0, 0.5, sigmoid(x - y))",
            "where(x == y and x - y != 0, 0.5, sigmoid(y - x))"),
-          "log(exp(x) + exp(y)), without overflow; equal infinities give one half to each.",
+          "log(exp(x) + exp(y)), without overflow; equal infinities are split evenly.",
           expand="where(x == y, x + 0.6931471805599453, maximum(x, y) + log1p(exp(-abs(x - y))))",
           sympy="log(exp(x) + exp(y))"),
     entry("logaddexp2", "x y",
           ("where(x == y and x - y != 0, 0.5, sigmoid(0.6931471805599453 * (x - y)))",
            "where(x == y and x - y != 0, 0.5, sigmoid(0.6931471805599453 * (y - x)))"),
-          "log2(2**x + 2**y), without overflow; equal infinities give one half to each.",
+          "log2(2**x + 2**y), without overflow; equal infinities are split evenly.",
           expand="where(x == y, x + 1, maximum(x, y) + 1.4426950408889634 * log1p(exp2(-abs(x - y))))",
           sympy="log(2 ** x + 2 ** y, 2)"),
     entry("mish", "x",
@@ -55,11 +55,11 @@ ACTIVATION = (
           sympy="x * (1 + tanh(sqrt(2 / pi) * (x + Rational(44715, 10 ** 6) * x ** 3))) / 2"),
     # At x = 0 the factor 0 wins over an infinite logarithm, but not over NaN.
     entry("xlogy", "x y", ("log(y)", "where(x == 0 and y == 0, 0, x / y)"),
-          "x * log(y), and 0 for x = 0 whatever y is, but for NaN.", ANY, POSITIVE,
+          "x * log(y); 0 for x = 0, unless y is NaN.", ANY, POSITIVE,
           expand="where(x == 0 and y == y, 0, x * log(y))",
           numpy=lambda x, y: np.where((x == 0) & (y == y), 0, x * np.log(y)), sympy="x * log(y)"),
     entry("xlog1py", "x y", ("log1p(y)", "where(x == 0 and y == -1, 0, x / (1 + y))"),
-          "x * log1p(y), and 0 for x = 0 whatever y is, but for NaN.", ANY, ABOVE_MINUS_ONE,
+          "x * log1p(y); 0 for x = 0, unless y is NaN.", ANY, ABOVE_MINUS_ONE,
           expand="where(x == 0 and y == y, 0, x * log1p(y))",
           numpy=lambda x, y: np.where((x == 0) & (y == y), 0, x * np.log1p(y)), sympy="x * log(1 + y)"),
     entry("lerp", "x y t", ("1 - t", "t", "y - x"), "The point x + t * (y - x) between x and y.",

@@ -1,4 +1,4 @@
-"""Arithmetic: the operators of the language and their kin."""
+"""Arithmetic: the operators of the language and related functions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ARITHMETIC = (
           kind="arithmetic", kernel="{x} * {x}", sympy="x ** 2"),
     entry("reciprocal", "x", "-r * r", "The reciprocal 1 / x.",
           expand="1 / x", sympy="1 / x"),
-    entry("strict", "x", "1", "x, its operations neither rearranged nor contracted.",
+    entry("strict", "x", "1", "x, computed without rearranging or contracting operations.",
           kind="arithmetic", kernel="{x}", numpy=np.positive, sympy="x"),
     entry("fma", "x y z", ("y", "x", "1"), "x * y + z, rounded once.",
           kernel="fma({x}, {y}, {z})", numpy=fma, sympy="x * y + z"),

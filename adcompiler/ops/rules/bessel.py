@@ -1,4 +1,4 @@
-"""Bessel functions of whole order, and the derivatives of sinc, as scalar functions like `series.py`'s."""
+"""Bessel functions of integer order, and the derivatives of sinc, as scalar functions like `series.py`'s."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def iv(n: Number, x: Number) -> Number:
 
 
 def sinc_derivative(n: Number, x: Number) -> Number:
-    """The derivative number n of sin(pi x) / (pi x): its power series near 0, a recurrence elsewhere."""
+    """The n-th derivative of sin(pi x) / (pi x): its power series near 0, a recurrence elsewhere."""
     order = int(n)
     u = np.pi * x
     scale = 1.0

@@ -1,4 +1,4 @@
-"""Comparisons, classification and logic: no result carries a derivative."""
+"""Comparisons, classification and logic, which have no derivatives."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ COMPARISON = (
     entry("isnan", "x", (), "Whether x is NaN.", kind="bool", kernel="{x} != {x}", sympy=None),
     entry("isinf", "x", (), "Whether x is an infinity.", kind="bool", sympy=None),
     entry("isfinite", "x", (), "Whether x is neither NaN nor infinite.", kind="bool", sympy=None),
-    _logic("logical_and", "x y", "Whether both hold.", "{x} & {y}"),
-    _logic("logical_or", "x y", "Whether either holds.", "{x} | {y}"),
-    _logic("logical_xor", "x y", "Whether exactly one holds.", "{x} != {y}"),
-    _logic("logical_not", "x", "Whether it does not hold.", "not {x}"),
+    _logic("logical_and", "x y", "Whether both are true.", "{x} & {y}"),
+    _logic("logical_or", "x y", "Whether at least one is true.", "{x} | {y}"),
+    _logic("logical_xor", "x y", "Whether exactly one is true.", "{x} != {y}"),
+    _logic("logical_not", "x", "Whether x is false.", "not {x}"),
 )

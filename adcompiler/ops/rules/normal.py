@@ -13,12 +13,12 @@ BETWEEN_TWO: Domain = ((0.1, 0.9), (1.1, 1.9))
 # 0.918... is log(2 pi) / 2.
 NORMAL = (
     entry("erf", "x", "1.1283791670955126 * exp(-x * x)", "The error function.", numpy=scipy_special("erf")),
-    entry("erfc", "x", "-1.1283791670955126 * exp(-x * x)", "1 - erf(x), accurate far above 0.",
+    entry("erfc", "x", "-1.1283791670955126 * exp(-x * x)", "1 - erf(x), accurate for large x.",
           numpy=scipy_special("erfc")),
     entry("erfcx", "x", "-2 * ierfcx(1, x)", "exp(x * x) * erfc(x), without overflow above 0.",
           kernel="series.ierfcx(0, {x})", numpy=scipy_special("erfcx"), sympy="exp(x ** 2) * erfc(x)"),
     entry("ierfcx", "n x", ("0", "-2 * (n + 1) * ierfcx(n + 1, x)"),
-          "exp(x * x) times the n times repeated integral of erfc: erfcx and its derivatives.",
+          "exp(x * x) times the n-fold repeated integral of erfc; for derivatives of erfcx.",
           orders=range(101), kernel="series.ierfcx({n}, {x})", numpy=scalar(series.ierfcx),
           sympy="(-1) ** n / (2 ** n * factorial(n)) * "
                 "diff(exp(Symbol('t') ** 2) * erfc(Symbol('t')), (Symbol('t'), n)).subs(Symbol('t'), x)"),
@@ -26,15 +26,15 @@ NORMAL = (
           kernel="series.erfinv({x})", numpy=scipy_special("erfinv")),
     entry("erfcinv", "x", "-0.8862269254527580 * exp(r * r)", "The inverse of erfc.", BETWEEN_TWO,
           kernel="series.erfcinv({x})", numpy=scipy_special("erfcinv"), sympy="erfinv(1 - x)"),
-    entry("norm_pdf", "x", "-x * r", "The standard normal's density.",
+    entry("norm_pdf", "x", "-x * r", "The density of the standard normal distribution.",
           expand="0.3989422804014327 * exp(-0.5 * x * x)",
           numpy=lambda x: 0.3989422804014327 * np.exp(-0.5 * x * x),
           sympy="exp(-x ** 2 / 2) / sqrt(2 * pi)"),
-    entry("norm_logpdf", "x", "-x", "The logarithm of the standard normal's density.",
+    entry("norm_logpdf", "x", "-x", "The logarithm of the standard normal density.",
           expand="-0.5 * x * x - 0.9189385332046727", numpy=lambda x: -0.5 * x * x - 0.9189385332046727,
           sympy="-x ** 2 / 2 - log(2 * pi) / 2"),
     # erfc in place of 1 + erf: no digits are lost far below 0.
-    entry("ndtr", "x", "norm_pdf(x)", "The standard normal's probability below x.",
+    entry("ndtr", "x", "norm_pdf(x)", "The cumulative distribution function of the standard normal.",
           expand="0.5 * erfc(-0.7071067811865476 * x)", numpy=scipy_special("ndtr"),
           sympy="(1 + erf(x / sqrt(2))) / 2"),
     # Below -2.9 these three are quotients of scaled functions: nothing underflows or cancels.

@@ -1,4 +1,4 @@
-"""What an entry of the rule table says about a primitive."""
+"""The fields of an entry of the rule table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Primitive:
     doc       one line, with the convention at kinks and edges where there is one
     kind      how types combine: `arithmetic` keeps the promoted type (bool counts as int64),
               `float` computes in floats, `bool` compares in the promoted type, `logical` takes
-              truth values, `integer` takes integers only
+              booleans, `integer` takes integers only
     partials  one text for each parameter, in the language itself: the partial derivative in terms
               of the parameters and of the result `r`; "0" where it is zero everywhere;
               empty for primitives whose result carries no derivative (comparisons)
@@ -28,8 +28,8 @@ class Primitive:
     expand    in place of `kernel`: a text in the language that says it with other primitives
     sympy     the SymPy form, a text in the parameters; None where SymPy has none
     domain    for each parameter the intervals from which tests sample, clear of kinks and edges
-    orders    the whole numbers that the first parameter may be, if it is an order: a number known
-              while compiling, by which nothing is differentiated
+    orders    the integers that the first parameter may be, if it is an order: a number known
+              at compile time, by which nothing is differentiated
     defaults  what the last parameters are where a call leaves them out
     """
 

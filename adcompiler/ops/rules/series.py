@@ -1,8 +1,9 @@
 """Scalar special functions that neither the C library nor the language itself has.
 
 Plain Python on np.float64: compiled kernels call the same functions, which numba compiles
-(`targets/numba/special.py`), and they are the reference where SciPy has none. Each says its method; relative
-accuracy is some units in the last place but near a root, where the error is absolute. `n` is a whole number.
+(`targets/numba/special.py`), and they are the reference where SciPy has none. Each states its method. The
+relative accuracy is some units in the last place, except near a root, where the error is absolute. `n` is an
+integer.
 """
 
 from __future__ import annotations
@@ -196,7 +197,7 @@ def polygamma(n: Number, x: Number) -> Number:
         total = _zeta(s, x)
     elif x == np.floor(x):
         total = np.inf if s % 2 == 0 or x == 0 else np.nan
-    else:  # the sum over all whole numbers has period 1
+    else:  # the sum over all integers has period 1
         w = x - np.rint(x)
         total = _inverse(w, s) + _zeta(s, 1 + w) + sign * (_zeta(s, 1 - w) - _zeta(s, 1 - x))
     if x == 0 and sign < 0:

@@ -1,4 +1,4 @@
-"""The shorthand in which the entries are written: what is usual need not be said."""
+"""The shorthand for entries of the table, with defaults for the usual case."""
 
 from __future__ import annotations
 

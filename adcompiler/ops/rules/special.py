@@ -1,4 +1,4 @@
-"""Special functions: the gamma function and its kin, Bessel functions, sinc."""
+"""Special functions: gamma and related functions, Bessel functions, sinc."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GAMMA = (
     entry("trigamma", "x", "polygamma(2, x)", "The second derivative of log(gamma(x)).", BETWEEN_WHOLE,
           kernel="series.polygamma(1, {x})", numpy=lambda x: scipy_special("polygamma")(1, x),
           sympy="polygamma(1, x)"),
-    entry("polygamma", "n x", ("0", "polygamma(n + 1, x)"), "The derivative number n of digamma.",
+    entry("polygamma", "n x", ("0", "polygamma(n + 1, x)"), "The n-th derivative of digamma.",
           ((0, 0),), BETWEEN_WHOLE,
           orders=range(101), kernel="series.polygamma({n}, {x})", numpy=scipy_special("polygamma")),
     entry("polygamma_difference", "n x y",
@@ -65,7 +65,7 @@ BESSEL = (
 SINC = (
     entry("sinc", "x", "sinc_derivative(1, x)", "sin(pi * x) / (pi * x), as in NumPy; smooth at 0.",
           kernel="bessel.sinc_derivative(0, {x})", sympy="sinc(pi * x)"),
-    entry("sinc_derivative", "n x", ("0", "sinc_derivative(n + 1, x)"), "The derivative number n of sinc.",
+    entry("sinc_derivative", "n x", ("0", "sinc_derivative(n + 1, x)"), "The n-th derivative of sinc.",
           orders=range(101), kernel="bessel.sinc_derivative({n}, {x})", numpy=scalar(bessel.sinc_derivative),
           sympy="diff(sinc(pi * Symbol('t')), (Symbol('t'), n)).subs(Symbol('t'), x)"),
 )  # fmt: skip

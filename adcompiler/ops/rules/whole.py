@@ -1,4 +1,4 @@
-"""Functions of integers that no instruction computes, as scalar functions like `series.py`'s."""
+"""Integer functions without a processor instruction, as scalar functions like those of `series.py`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Give equal terms one form, so that f(x[i], x[j]) and the same with i and j exchanged become one.
 
-Two operands that differ in their axes only are put in the order of these axes: m[j] * m[i] becomes
-m[i] * m[j]. Signs are drawn out of what is squared, and out of the terms of a sum: (x[j] - x[i]) * g
-becomes -((x[i] - x[j]) * g). Every value keeps its bits, save for the sign of a zero where the sum
-or the square does not see it.
+Two operands that differ only in their axes are put in the order of these axes: m[j] * m[i] becomes
+m[i] * m[j]. Signs are moved out of squares, and out of the terms of a sum: (x[j] - x[i]) * g
+becomes -((x[i] - x[j]) * g). Every value keeps its bits, except for the sign of a zero where the sum
+or the square ignores it.
 """
 
 from __future__ import annotations

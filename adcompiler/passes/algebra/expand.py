@@ -1,4 +1,4 @@
-"""Say primitives that kernels do not know by others, as the rule table says."""
+"""Expand primitives without a kernel into others, as given in the rule table."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Draw factors out of sums: the sum over i and a of f(i, a) g(a) is the sum over a of g(a) times that of f.
+"""Move factors out of sums: the sum over i and a of f(i, a) g(a) is the sum over a of g(a) times that of f.
 
-The first takes as many multiplications as there are pairs (i, a) for each element of the result; the second
-adds up f once, for all elements. So in the gradient of a mixture of Gaussians the precision matrix meets the
-sum of the points, not every point. It is done where each of the two sums is over fewer long axes than the
-one, and where what stands between them is no larger than the result; also where the sum over a is an array
-that the sum over i alone reads. And it is done where all else depends on every axis: the sum over i and j of
-m(i) f(i, j), where m stays out of the innermost loop, may be made of sums over j that are there already. Sums
-of floats change by rounding.
+The first form multiplies for each pair (i, a) and each element of the result; the second adds up f once, for
+all elements. In the gradient of a mixture of Gaussians, for example, the precision matrix is multiplied by
+the sum of the points, not by every point. It is done if each of the two sums is over fewer long axes than the
+original, and if the array between them is no larger than the result; also if the sum over a is an array that
+only the sum over i reads. It is also done if all other factors depend on every axis: the sum over i and j of
+m(i) f(i, j), with m outside the innermost loop, may use sums over j that exist already. Sums of floats change
+by rounding.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Fold constants, and what holds in every iteration of a loop, and drop operations that do nothing, bit for
-bit.
+"""Fold constants and conditions that always hold in a loop, and drop operations without effect, bit for bit.
 
 Only identities that hold for every float are used: x * 1, x - 0, x / 1, x ** 1, -(-x), (-x) * y, x + -0.0.
 Not x + 0 (which turns -0.0 into 0.0), and never x * 0 (which hides inf and NaN).
@@ -278,7 +277,7 @@ def _select(element: Select) -> Element:
 
 
 def _offset(element: Apply) -> Element:
-    """A whole number plus constants as the number plus one positive constant: i - -1 is i + 1."""
+    """An integer plus constants as the number plus one positive constant: i - -1 is i + 1."""
     base: Element = element
     total = 0
     while isinstance(base, Apply) and base.op in ("add", "subtract"):
@@ -348,7 +347,7 @@ def _identity(element: Apply) -> Element:
 
 
 def _differ(x: Element, y: Element) -> bool:
-    """Whether two whole numbers differ by a constant, such as i and i + 1."""
+    """Whether two integers differ by a constant, such as i and i + 1."""
     sums = any(isinstance(e, Apply) and e.op in ("add", "subtract") for e in (x, y))
     return sums and bool((linear(x) - linear(y)).constant)
 

@@ -2,13 +2,13 @@
 
 That is a + log(sum exp(b - a)), where a is the largest b.
 
-The shift a changes nothing but how large the exponentials become, so the derivative by it is 0; the program
-does not show it. Differentiated term by term, a has the cotangent 1 - sum exp(b - a) / sum exp(b - a), a
-rounding error that all who attain a share. As `logsumexp` it is one array, whose derivative is
+The shift a only changes the size of the exponentials, so the derivative with respect to it is 0, which the
+program does not show. Differentiated term by term, a has the cotangent 1 - sum exp(b - a) / sum exp(b - a), a
+rounding error shared by all elements equal to a. As `logsumexp` it is one array, whose derivative is
 exp(b - logsumexp b).
 
-The value keeps its bits. Where `logsumexp` is infinite, what is written out is no number, and neither are its
-derivatives: a factor says so, which is 1 elsewhere. The sum of nothing is -inf in both.
+The value keeps its bits. Where `logsumexp` is infinite, the written form and its derivatives are NaN; a
+factor that is 1 elsewhere preserves this. The sum over nothing is -inf in both.
 """
 
 from __future__ import annotations

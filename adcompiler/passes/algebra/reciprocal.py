@@ -1,15 +1,14 @@
-"""Divide once: where several quotients have one denominator, multiply by its reciprocal.
+"""Divide once: if several quotients have one denominator, multiply by its reciprocal.
 
-Only where the denominator is far from the subnormal numbers, so that its reciprocal is no infinity
-that the quotients are not: a square root, a positive constant plus something that is not negative, or
-products of these.
+This is done only if the denominator is far from the subnormal numbers, so that its reciprocal is not infinite
+where the quotients are finite: a square root, a positive constant plus something nonnegative, or products of
+these.
 
-For any other denominator there are the quotients that derivatives of quotients make. With r = x / y and the
-cotangent g, x gets g / y and y gets -g (r / y): that is -(g / y) r, where g / y is there already (and if
-that is too large for a number, the program says so of x in any case). And
-log(x / y) sends g / r through the quotient, so that x gets (g / r) / y: that is g / (r y), where r y is
-about x and so in range, and where 0, infinities and NaN come to the same.
-A quotient changes by one rounding; not a strict one (`strict.py`).
+Other denominators occur in quotients that come from derivatives of quotients. With r = x / y and the
+cotangent g, x gets g / y and y gets -g (r / y). The latter is -(g / y) r, where g / y exists already (if that
+overflows, it is the result for x in any case). log(x / y) sends g / r through the quotient, so x gets (g / r)
+/ y, which is g / (r y). Here r y is about x and so in range, and 0, infinities and NaN give the same result.
+A quotient changes by one rounding; strict ones do not change (`strict.py`).
 """
 
 from __future__ import annotations

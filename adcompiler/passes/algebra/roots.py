@@ -1,13 +1,13 @@
 """Quotients by roots as products: x / sqrt(x) is sqrt(x), any other a / sqrt(x) is a rsqrt(x).
 
-x / sqrt(x) is what derivatives of x sqrt(x) and the like leave. It becomes a root only where x is surely a
-positive normal number or not finite, so that nothing becomes of 0 / 0; where x is infinite that is infinite,
-and the quotient was no number.
+x / sqrt(x) comes from derivatives of x sqrt(x) and similar terms. It becomes a root only if x is proved to be
+a positive normal number or not finite, so 0 / 0 does not change. For infinite x the root is infinite; the
+quotient was NaN.
 
 The reciprocal of a root is one operation, much faster than a root and a division on vectors
-(`targets/llvm/vectormath/newton.py`), and never too large or too small for a number. So a / (x sqrt(x)) is a
-rsqrt(x)^3, whose cube all quotients by it share. In sqrt(x) rsqrt(x)^6, which derivatives of these have,
-there is no root where x is surely such a number. All of these change by rounding.
+(`targets/llvm/vectormath/newton.py`), and never overflows or underflows. So a / (x sqrt(x)) is a rsqrt(x)^3,
+whose cube all quotients by it share. sqrt(x) rsqrt(x)^6, which occurs in their derivatives, needs no root if
+x is proved to be such a number. All of these change by rounding.
 """
 
 from __future__ import annotations

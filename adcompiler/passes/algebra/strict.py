@@ -1,20 +1,20 @@
 """Strict floating point for values that decide: no contraction, no reassociation, no algebraic rewriting.
 
-A comparison, an extremum or a rounding makes another element, branch or integer of one last bit. What it
-decides on is often computed again elsewhere: the derivative of max(f(i) for i in range(n)) asks where f(i)
+In a comparison, an extremum or a rounding, one last bit can select another element, branch or integer. Its
+operand is often computed again elsewhere: the derivative of max(f(i) for i in range(n)) asks where f(i)
 equals the maximum, a program asks for max(t) - t, the backward pass for the branch that was taken. All of
-them must see one value, so it is the same operations in the same order, each rounded on its own, in every
-loop, kernel and program.
+them must see the same value, so it is computed by the same operations in the same order, each rounded
+separately, in every loop, kernel and program.
 
-The pass `strict` marks such values by the primitive `strict`, the identity, which no algebra looks through:
+The pass marks such values with the primitive `strict`, the identity, which no algebra looks through:
 
-- what comparisons, extrema, rounding and their kin are applied to, and what reductions take extrema of;
-- wherever it occurs, with whatever names of axes: t[j] and t[i] are one value at different places;
-- what a marked value is made of in other maps, also those that a loop reads, and in sums so short that they
-  are unrolled. A longer sum and a result of a loop are computed once: all their readers have one value.
+- operands of comparisons, extrema, rounding and similar functions, and of reductions that take extrema;
+- wherever they occur, with any names of axes: t[j] and t[i] are one value at different places;
+- what a marked value depends on in other maps, also those that a loop reads, and in sums short enough to be
+  unrolled. A longer sum and a result of a loop are computed once: all their readers have the same value.
 
-Below a mark, passes that change rounding leave everything as it is (`StrictRewriter`), and kernels multiply
-without contraction (`kernels/schedule/strict_elements.py`).
+Below a mark, passes that change rounding change nothing (`StrictRewriter`), and kernels multiply without
+contraction (`kernels/schedule/strict_elements.py`).
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class _Decided:
 
 
 def _equal_elsewhere(marked: set[Element], arrays: Iterable[Array]) -> list[Element]:
-    """The elements of a program that are marked ones but for the names of axes."""
+    """The elements of a program that are marked ones except for the names of axes."""
     alike = _alike()
     kinds = {alike(e) for e in marked}
     forms = {_renumbered(e) for e in marked}

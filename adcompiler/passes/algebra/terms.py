@@ -1,19 +1,19 @@
 """Common subexpressions modulo associativity and commutativity: (a b) c is (a c) b, and like terms are one.
 
-Every value is a number times a core. Numbers are drawn out of products, out of the terms of sums and out of
-whole sums over axes, where they cost nothing: 2 x y + 2 (y x) becomes 4 (x y). Of the terms a z - b z one
-multiplication is left, (a - b) z. A sum of c x(i) is c times the sum of x(i), if the program has that sum.
+Every value is a number times a core. Numbers are moved out of products, out of the terms of sums and out of
+sums over axes, where they cost nothing: 2 x y + 2 (y x) becomes 4 (x y). The terms a z - b z become one
+multiplication, (a - b) z. A sum of c x(i) is c times the sum of x(i), if the program has that sum.
 
-What derivatives of second order repeat is found so, and what a user wrote with care stays:
+This finds repeated terms in second derivatives, and keeps careful user code intact:
 
-- no product is formed that the program does not compute somewhere, save for a number in front: of several
-  orders of the same factors the first is taken, and factors that stand in one order only keep it;
-- terms of opposite signs never cancel, and a sum that has such a pair is not taken apart: that is how the
-  rounding error of a sum is computed;
-- nothing is divided out. Where a and b are both infinite no value was and is; where z alone is,
-  (a - b) z is infinite, and a z - b z was no number.
+- no product is formed that the program does not compute somewhere, except for a number in front: of several
+  orders of the same factors the first is taken, and factors that occur in only one order keep it;
+- terms of opposite signs never cancel, and a sum with such a pair is not split: code that computes the
+  rounding error of a sum looks like this;
+- nothing is divided out. If a and b are both infinite, the value was and is NaN; if only z is infinite,
+  (a - b) z is infinite where a z - b z was NaN.
 
-A program that does not get cheaper is left alone. Sums and products change by rounding.
+A program that does not become cheaper is not changed. Sums and products change by rounding.
 """
 
 from __future__ import annotations
@@ -278,7 +278,7 @@ class _Terms(StrictRewriter):
 
 
 def _common(found: Sequence[Scaled]) -> float:
-    """The number that is drawn out of a sum of terms; it leaves whole numbers, not all of them negative."""
+    """The number that is drawn out of a sum of terms; it leaves integers, not all of them negative."""
     least = min(abs(number) for number, _ in found)
     if not all((number / least).is_integer() for number, _ in found):
         least = 1.0

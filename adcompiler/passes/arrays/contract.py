@@ -1,8 +1,8 @@
 """Contract sums against Kronecker deltas: sum_k [d == k] e(k) = e(d).
 
 A delta is the one-hot direction of a Jacobian. It is first lifted to the top of a body, through the
-operations that are linear in it: off the diagonal a derivative is zero, known to be so, whatever it is
-multiplied with. The sum then has one term, if d lies in the axis.
+operations that are linear in it: off the diagonal a derivative is known to be zero, whatever it is multiplied
+by. The sum then has one term, if d is inside the axis.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Copy aliased outputs: each result is an array of its own, which kernels fill beside the others.
+"""Copy aliased outputs: each result becomes a separate array, which kernels fill.
 
-A result may be an input, or the same node as another result. A caller that changes one array shall change
-nothing else.
+A result may be an input, or the same node as another result. A caller that changes one array must not change
+another.
 """
 
 from __future__ import annotations

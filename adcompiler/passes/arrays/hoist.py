@@ -1,14 +1,14 @@
-"""Loop-invariant code motion in nests: costly parts that a loop would repeat become arrays of their own.
+"""Loop-invariant code motion in nests: costly parts that a loop would repeat become separate arrays.
 
-A costly part of a body that depends on fewer axes than the loops run over is hoisted by the loops
-themselves if its axes are the outermost ones. Else it becomes an array, if that has one long axis at
-most: exp(w[j]) inside a loop over i and j. So does exp(v[i]): in a loop of its own it is vectorised. A part
-over pairs is computed again rather than stored, unless each pair would meet a third long axis.
+A costly part of a body that depends on fewer axes than the loops run over is hoisted by the loops themselves
+if its axes are the outermost ones. Otherwise it becomes an array, if that has at most one long axis:
+exp(w[j]) inside a loop over i and j. So does exp(v[i]), which is vectorised in a separate loop. A part over
+pairs is recomputed rather than stored, unless a third long axis would repeat each pair.
 
-What a scatter adds, if it is costly and over one long axis, is an array too.
+The values that a scatter adds, if costly and over one long axis, become an array too.
 
 The coordinates of points that a loop over pairs reads, x[j, 0] and x[j, 1], become arrays as well:
-read one after the other they fill vector registers, and read with gaps they took five times as long.
+contiguous reads fill vector registers; reads with gaps took five times as long.
 """
 
 from __future__ import annotations

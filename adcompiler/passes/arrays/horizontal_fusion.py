@@ -1,7 +1,7 @@
 """Horizontal fusion: a sum of reductions over one domain is one reduction of a sum.
 
-Where x[i] and x[j] both stand in a pairwise body, the gradient has two sums over pairs; merged they
-share what they have in common, and one register. So (z + x) + y is z + (x + y) where x and y are such sums.
+If x[i] and x[j] both occur in a pairwise body, the gradient has two sums over pairs. Merged, they share
+common parts and one register. So (z + x) + y becomes z + (x + y) if x and y are such sums.
 """
 
 from __future__ import annotations

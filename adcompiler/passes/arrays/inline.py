@@ -1,9 +1,9 @@
-"""Put the bodies of arrays where they are read, so that one loop computes what needs no storage.
+"""Inline the bodies of arrays where they are read, so that one loop computes them without storage.
 
-An array stays apart if reading it again would repeat costly work: its body holds a costly primitive
-and it is read by a domain with more points than its own. An array over pairs is inlined all the same
-where it is read along plain axes: `hoist` takes apart again what the loops would repeat. Numbers that are
-lengths of what a loop reads stay where such lengths read them: the loop's body reads them as its consts.
+An array is kept if inlining would repeat costly work: its body contains a costly primitive and it is read by
+a domain with more points than its own. An array over pairs is inlined anyway if it is read along plain axes:
+`hoist` later separates what the loops would repeat. Numbers that are lengths of arrays read by a loop are
+kept where such lengths read them: the loop's body reads them as consts.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Inline calls of custom derivative rules: arrays with rules are their values, once nothing is
-differentiated."""
+"""Inline custom derivative rules: once nothing is differentiated, arrays with rules are their values."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Drop what loops do in vain, and run loops that do the same once.
+"""Drop unused values of loops, and merge loops that do the same.
 
-What a loop carries but nothing needs is not carried; outs that nothing reads are not collected. Two loops
-that carry the same over the same iterations, such as one for the value and one for the stacks of its
-derivative, are one; so is a loop and another that carries more beside, such as tangents.
+Carried values that nothing needs are dropped, and so are outs that nothing reads. Two loops that carry the
+same over the same iterations, such as one for the value and one for the stacks of its derivative, are merged;
+so is a loop with another that carries more, such as tangents.
 """
 
 from __future__ import annotations

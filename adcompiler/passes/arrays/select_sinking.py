@@ -1,8 +1,7 @@
-"""Give the sides of a scalar condition arrays of their own, so that only the side taken is computed.
+"""Turn the sides of a scalar condition into arrays, so that only the side taken is computed.
 
-Between loops, and in the iterations of loops, a select of numbers would compute both of its sides. As an
-array that is read under the condition only, a side is computed under an `if`
-(`kernels/schedule/branches.py`).
+Between loops, and in iterations of loops, a select of numbers would compute both of its sides. As an array
+that is read only under the condition, a side is computed under an `if` (`kernels/schedule/branches.py`).
 """
 
 from __future__ import annotations

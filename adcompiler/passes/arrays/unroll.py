@@ -1,8 +1,8 @@
-"""Write short axes out: the coordinates of a point become terms, and their sums registers.
+"""Unroll short axes: the coordinates of a point become terms, and their sums registers.
 
 A reduction over an axis of constant length becomes an expression: sum(| k < 3) f(k) is
-f(0) + f(1) + f(2). A sum for each element of such an axis becomes as many sums.
-What is added at one place of such an axis is a map with zeros at the others.
+f(0) + f(1) + f(2). A sum for each element of such an axis becomes several sums.
+An addition at one place of such an axis becomes a map with zeros at the others.
 """
 
 from __future__ import annotations

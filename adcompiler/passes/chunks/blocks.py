@@ -1,7 +1,7 @@
 """SPMD partitioning, the rewriting: an array of the whole program as a program for one block of it.
 
-An array may stand in one stage several times, each for another block: `x[i] - x[j]` has two of x. So what is
-rewritten is a pair of an array and the spec of its domain's axes.
+An array may occur in one stage several times, for different blocks: `x[i] - x[j]` has two of x. Therefore
+pairs of an array and the spec of its domain's axes are rewritten.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """SPMD partitioning, the analysis: which axes of an array are chunked, and which blocks a block reads.
 
-A size symbol is *chunked* if an array that comes in blocks has it as the length of an axis. An array is
-*sharded* if an axis of its domain is chunked, else it is *replicated*. A block of a sharded array is named by
-a partition *spec*: for each axis the grid axis that says which block, or None for an axis that is there
-entirely. So `x[i] - x[j]` reads two blocks of one array, at the specs (0,) and (1,). In a loop each chunked
-length has one grid axis; its domain are these lengths.
+A size symbol is *chunked* if it is the length of an axis of a chunked array. An array is *sharded* if an axis
+of its domain is chunked, otherwise it is *replicated*. A block of a sharded array is identified by a
+partition *spec*: for each axis the grid axis that selects the block, or None for an axis that is complete. So
+`x[i] - x[j]` reads two blocks of one array, at the specs (0,) and (1,). In a loop each chunked length has one
+grid axis; its domain are these lengths.
 
-What a block needs of another array must be one block of it: a chunked axis is read at a plain index of a
-chunked axis of the same length. All else is a gather across chunks, and refused here. A loop along a chunked
-axis is a *scan*: its blocks run in order, each from what the one before has carried.
+A block may need only one block of another array: a chunked axis is read at a plain index of a chunked axis of
+the same length. Everything else is a gather across chunks, and refused here. A loop along a chunked axis is a
+*scan*: its blocks run in order, each starting from the carried values of the previous one.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ Spec = tuple[int | None, ...]
 Key = tuple[Array, Spec]  # a block of an array
 Grid = Mapping[Element, int | None]  # the grid axis of a chunked length; None where it has several
 RECHUNK = "rechunk to one chunk along this axis: x.rechunk({axis: -1})"
-APART = "or pass what is read there, such as x[1:] or x[idx], as an argument of its own"
-OUTSIDE = "or let Python run this loop, and compile what one iteration does"
+APART = "or pass the elements read there, such as x[1:] or x[idx], as another argument"
+OUTSIDE = "or run this loop in Python, and compile one iteration"
 
 
 class Chunked:
@@ -86,7 +86,7 @@ class Chunked:
         what = self.name(array)
         raise self.refused(
             reader,
-            f"a gather across chunks: axis {m} of {what} comes in chunks, and is not read element by element",
+            f"a gather across chunks: axis {m} of {what} is chunked, and is not read elementwise",
             f"{RECHUNK}; {APART}",
         )
 
@@ -132,9 +132,7 @@ class Chunked:
     def _in_loop(self, item: Item, grid: Grid) -> Spec:
         found = tuple(grid.get(n) for n in self.domain(item))
         if None in found:
-            raise self.refused(
-                item, "a loop needs all of an array that comes in chunks", f"{RECHUNK}; {OUTSIDE}"
-            )
+            raise self.refused(item, "a loop needs all of a chunked array", f"{RECHUNK}; {OUTSIDE}")
         return found
 
     # -- what a block reads ----------------------------------------------------------------------
@@ -167,7 +165,7 @@ class Chunked:
     def _of_call(self, call: Call, spec: Spec) -> list[Key]:
         cores = chain.from_iterable(array.shape[-2:] for array in (call, *call.operands))
         if self.chunked.intersection(cores):
-            raise self.refused(call, f"{call.op} of a matrix that comes in chunks", RECHUNK)
+            raise self.refused(call, f"{call.op} of a chunked matrix", RECHUNK)
         cases = self.grid_at(call.shape[:-2], spec[:-2])
         return [(a, tuple(cases.get(n) for n in a.shape)) for a in call.operands]
 
@@ -190,14 +188,14 @@ class Chunked:
             scan = next(filter(self.scanned, arrays_of(loop.roots)), None)
             if scan is not None:
                 raise self.refused(
-                    scan, "a loop in which each iteration goes along chunks", f"{RECHUNK}; {OUTSIDE}"
+                    scan, "a loop whose iterations each go along chunks", f"{RECHUNK}; {OUTSIDE}"
                 )
             self.partial[loop] = found = Partials(loop, self.is_total)
             if loop.length in self.chunked and (found.items or self._leaves_rows(loop)):
-                cause = "an iteration along an axis that comes in chunks reads more of it than its own row"
+                cause = "an iteration along a chunked axis reads more than its own row"
                 raise self.refused(loop.items[0], cause, RECHUNK)
             if found.wrong is not None:
-                cause = "what an iteration of a loop does depends on a sum over chunks"
+                cause = "a loop whose iterations branch on a sum over chunks"
                 raise self.refused(found.wrong, cause, f"{RECHUNK}; {OUTSIDE}")
         return self.partial[loop]
 

@@ -1,19 +1,19 @@
-"""SPMD partitioning: a program over arrays that come in blocks, as programs for one block each.
+"""SPMD partitioning: from a program over chunked arrays to programs for single blocks.
 
-The program may be any: a function, its gradient, a Hessian's product. It is cut where arrays are *stored*:
+The program may be anything: a function, its gradient, a Hessian product. It is cut where arrays are *stored*:
 
 - totals, which are reduced over chunks: each block gives a partial result, and these are combined afterwards;
-- replicated arrays that sharded ones read: what depends on no block is computed once;
-- results, and what `chunked_axes.py` has to hold still for a decision (see `_decided`).
+- replicated arrays that sharded ones read: they depend on no block and are computed once;
+- results, and values that `chunked_axes.py` must keep for a decision (see `_decided`).
 
-All else is computed again by whoever reads it, as fusion does. A stored array is computed at a *time*:
+Everything else is recomputed by its readers, as in fusion. A stored array is computed at a *time*:
 replicated ones at even times, sharded ones at odd times, each as early as it can be. So time 1 is the first
 pass over the blocks, time 3 the second: the gradient of a nonlinear function of sums takes two, that of a sum
-one. What has the same time and the same grid is one `Stage`, a program of its own; so is each scan.
+one. Arrays with the same time and the same grid are one `Stage`, which is one program; so is each scan.
 
 All lengths are inputs of a stage: first those of the whole program, then for each grid axis the length of the
-block and the position of its first element. So a chunked length in a shape is the block's, in a value it is
-the whole one, and an index in a value has the block's position added.
+block and the position of its first element. A chunked length in a shape is that of the block; in a value it
+is the total length, and an index in a value has the block's position added.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Matrix products as calls of BLAS, where lengths make that worth while.
+"""Matrix products as BLAS calls, if lengths make that worthwhile.
 
 A sum over an axis k of a product whose factors fall in two groups, over (i, k) and over (k, j), is a matrix
 product however it was written. Axes that both groups have are cases, and may be summed over afterwards.
 
-Whether BLAS beats the fused loops is known when the lengths are: `found` says what could be called, `chosen`
-what should be, `with_calls` makes it so. The loops keep in registers what BLAS must store, so a product with
-small factors and a large result, as of all pairs of points, is never chosen.
+Whether BLAS beats the fused loops depends on lengths: `found` lists possible calls, `chosen` selects, and
+`with_calls` rewrites the program. Loops keep in registers what BLAS must store, so a product with small
+factors and a large result, as of all pairs of points, is never chosen.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
 """Interchange the loops of reductions, so that they fuse with others.
 
-*Sums over the same pairs that go along different axes.* With k(i, j) = exp(-(x[i] - y[j])²) the sums over j
-of k(i, j) b[j] and over i of k(i, j) c[i] have the orders (i, j) and (j, i), where each adds to a register,
-so that k is computed twice for each pair. A sum whose loops are *interchanged* takes the order of the other:
-it adds to all its elements in each iteration of the outer loop, and k is computed once. That pays while these
-elements stay in the cache, and where each block has many iterations, for it has elements of its own.
+*Sums over the same pairs along different axes.* With k(i, j) = exp(-(x[i] - y[j])²) the sums over j of k(i,
+j) b[j] and over i of k(i, j) c[i] have the orders (i, j) and (j, i), where each adds to a register, so k is
+computed twice for each pair. A sum whose loops are *interchanged* takes the order of the other: it adds to
+all its elements in each iteration of the outer loop, and k is computed once. That pays if these elements stay
+in the cache, and if each block has many iterations, because it has its own copy of them.
 
-*Sums of what the iterations of a nest make.* The gradient of the weights of an inner layer is, over the
-points p, the sum of g(p, i) h(p, j), and g and h are made point by point. In the order (i, j, p), which adds
-to a register, they are stored for all points. Interchanged, in the order (p, i, j), the sum stands in the
-loop that makes them: what it reads is there, a row for each iteration. It adds to a matrix a block, which
-must stay in the cache, and be small beside the iterations. So does the sum of the points for which a centroid
-is the nearest one, which asks for each point once, and not for each centroid.
+*Sums of values made in the iterations of a nest.* The gradient of the weights of an inner layer is, over the
+points p, the sum of g(p, i) h(p, j), and g and h are computed point by point. In the order (i, j, p), which
+adds to a register, they are stored for all points. Interchanged, in the order (p, i, j), the sum is in the
+loop that computes them and reads one row per iteration. Each block adds to a matrix, which must stay in the
+cache and be small compared with the iterations. The same holds for the sum of the points nearest to a
+centroid: it looks at each point once, not once for each centroid.
 
 `pays` says whether to interchange the loops of a sum when the lengths are known.
 """

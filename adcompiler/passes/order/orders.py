@@ -1,4 +1,4 @@
-"""The orders of loops that passes have settled; others follow from accesses (`analysis/loop_order.py`)."""
+"""Loop orders chosen by passes; others follow from accesses (`analysis/loop_order.py`)."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
 """Weights of sums out of the range of subnormal numbers.
 
-Weights such as exp(b - max b) fall off without limit, and some are smaller than the smallest normal number of
-their type. A processor takes a hundred times as long for an operation on such a number, and on a vector of
-points as soon as one of them has one; in a sum of p[i] y[i, a] z[i, b] that is so for each a and b. So
+Weights such as exp(b - max b) decay without limit, and some are smaller than the smallest normal number of
+their type. A processor takes a hundred times as long for an operation on such a number, or on a vector that
+contains one; in a sum of p[i] y[i, a] z[i, b] that happens for each a and b. Therefore
 
     sum p y z = sum (s p) y z / s        where s is a large power of two, or 1
 
-in which multiplying by s and by 1 / s does not round. s is 1 unless the largest weight, and a bound on what
-the weights are multiplied with (`passes/order/structural_zeros.py`), leave room enough. Factors that do not
-depend on the innermost of the axes that the sum keeps are multiplied once, in an array of their own.
+in which multiplying by s and by 1 / s does not round. s is 1 unless the largest weight, and a bound on the
+factors of the weights (`passes/order/structural_zeros.py`), leave enough room. Factors that do not depend on
+the innermost kept axis of the sum are multiplied once, in a separate array.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Structural sparsity: where elements are zero by construction, and what must be finite for a product to be.
+"""Structural sparsity: where elements are zero by construction, and which values must be finite for that.
 
-Of `l[i, j] if i > j else 0` nothing is left outside of a triangle, and of its product with x[j] neither, if
-x[j] is a number: 0 times infinity is NaN. That is a matter of values, but one number tells it beforehand: a
-bound on all that the zeros meet, made of the largest elements of the inputs. If it is finite, so are they.
+`l[i, j] if i > j else 0` is zero outside a triangle, and so is its product with x[j], if x[j] is finite: 0
+times infinity is NaN. That depends on values, but one number decides it beforehand: a bound on all factors of
+the zeros, computed from the largest elements of the inputs. If it is finite, so are they.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def _counts(array: Reduce) -> list[Element]:
 
 
 def _largest(array: Input) -> Element:
-    """The largest magnitude in an input; 0 if it is empty, which is what a read outside of it gives."""
+    """The largest magnitude in an input; 0 if it is empty, which is what a read outside it gives."""
     axes = [k for k, n in enumerate(array.shape) if not is_const(n, 1)]
     at = {k: Index(p) for p, k in enumerate(axes)}
     inside = Read(array, tuple(at.get(k, const(0, "i64")) for k in range(array.rank)))

@@ -1,14 +1,14 @@
-"""Sums over triangles of matrices, and along what the lanes of vectors go in them.
+"""Sums over triangles of matrices, and the axis of their vector lanes.
 
-A product L z of a lower triangular matrix takes half of the operations: what is zero by construction adds
-nothing (`passes/order/structural_zeros.py`). So does the gradient of L, a sum of y zᵀ over points, of which
-nobody reads what is above the diagonal (`analysis/demand.py`). Either becomes a condition of the sum, and a
-bound of its loops.
+A product L z with a lower triangular matrix takes half of the operations: structural zeros add nothing
+(`passes/order/structural_zeros.py`). So does the gradient of L, a sum of y zᵀ over points, of which only the
+lower triangle is read (`analysis/demand.py`). Either becomes a condition of the sum, and a bound of its
+loops.
 
-Rows of a triangle are short and of all lengths; in the loops over them vectors are hardly filled. But points,
-or whatever else there are many of for one matrix, are as many for each element: their loop becomes the
-innermost one (`Func.across`). What is read there is laid out along it: temporaries have that axis last,
-inputs are copied. Weights that may be too small for their type are scaled (`passes/order/scaled.py`).
+Rows of a triangle are short and of different lengths, so loops over them hardly fill vectors. But there are
+equally many points, or other repetitions of the matrix, for each element: their loop becomes the innermost
+one (`Func.across`). Arrays read there are laid out along it: temporaries have that axis last, inputs are
+copied. Weights that may be too small for their type are scaled (`passes/order/scaled.py`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Accumulators that go on: a sum that a loop carries starts from another one that it is added to.
+"""Continued accumulators: a sum carried by a loop starts from another sum that it is added to.
 
-Where the sums of two loops are added, the second loop begins with what the first one ended with, and an inner
-loop with what the loop around it carries: x + (0 + g(0) + g(1) + ...) becomes x + g(0) + g(1) + ... So a nest
-needs no zero and no addition for each run of its inner loops, and a loop that is split adds up in the order
-of the whole (`checkpoint.py`).
+If the sums of two loops are added, the second loop starts from the result of the first, and an inner loop
+from the value that the outer loop carries: x + (0 + g(0) + g(1) + ...) becomes x + g(0) + g(1) + ... A nest
+then needs no zero and no addition for each run of its inner loops, and a loop that is split adds in the order
+of the whole loop (`checkpoint.py`).
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Loops within a memory budget: a long loop becomes a loop over segments of iterations.
 
-Differentiated, the outer loop keeps what is carried into each segment, and a segment runs again when its
-reverse iterations need it: with n iterations in segments of s, n / s + s stacks of what is carried in place
-of n. The length of a segment is chosen at the call: the square root of n, which needs least. What is left of
-n stands after the segments; so do all iterations if their stacks fit the budget. An iteration does the same
-wherever it stands, and sums go on from one loop to the next (`accumulators.py`): what is carried, and what
-is added up iteration by iteration, has the same bits. What a loop that is kept whole adds up at once
-(`sums.py`), as one sum or one product of matrices, and sums that share a nest with other arrays then, may
-differ in last bits. (Griewank 1992, "Achieving logarithmic growth of temporal and spatial complexity in
-reverse automatic differentiation", for more levels than two.)
+When it is differentiated, the outer loop saves the values carried into each segment, and a segment runs again
+when its reverse iterations need it: with n iterations in segments of s, n / s + s stack entries instead of n.
+The length of a segment is chosen at the call: the square root of n, which needs least. The remaining
+iterations come after the segments; so do all iterations if their stacks fit the budget. Iterations are the
+same in either place, and sums continue from one loop to the next (`accumulators.py`), so carried values, and
+sums made iteration by iteration, have the same bits. Sums that an unsplit loop computes at once (`sums.py`),
+as one sum or matrix product, and sums that share a nest with other arrays then, may differ in the last bits.
+(Griewank 1992, "Achieving logarithmic growth of temporal and spatial complexity in reverse automatic
+differentiation", for more levels than two.)
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Loop distribution: functions of what no iteration carries are computed for all iterations before the loop.
+"""Loop distribution: functions that do not depend on carried values are computed before the loop.
 
-A loop that carries numbers runs in order and calls functions one after the other. Those of rows, of the
-iteration's number and of constants, such as time[i]**a, need not wait: in a nest of their own, before the
-loop, they are vectorised and run in parallel, and the loop reads a row. That takes a number for each
-iteration, as the row does of which the function is. Only loops of the program itself are distributed, not
-those inside others: an inner loop would have such an array for each iteration of the outer one.
+A loop that carries numbers runs in order and calls functions one by one. Functions of rows, of the iteration
+number and of constants, such as time[i]**a, need not wait: in a separate nest before the loop they are
+vectorised and run in parallel, and the loop reads a row. That takes one number per iteration, as their row
+does. Only outermost loops are distributed: an inner loop would need such an array for each iteration of the
+outer one.
 
-What a loop collects and is a row, such as a function that a backward pass reads again, is the row's array.
+A collected value that is a row, such as a function that a backward pass reads again, is the row's array.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class _Before:
                 self.rows.add(element)
 
     def functions(self, roots: Iterable[Node]) -> list[Element]:
-        """The functions of rows that the body needs, but for those that are only a part of others."""
+        """The functions of rows that the body needs, except for those that are only a part of others."""
 
         def parts(node: Node) -> Iterable[Node]:
             if isinstance(node, Array):

@@ -1,8 +1,8 @@
-"""Loop-invariant code motion: arrays that no iteration changes are made before a loop of the program.
+"""Loop-invariant code motion: arrays that no iteration changes are computed before a program loop.
 
-`ir/bodies.py` builds loops so, but passes give parts of bodies arrays of their own. One that reads nothing
-that changes would be made in every iteration. And one that several loops have would be made in several
-places, though it is one array, with one name and one place.
+`ir/bodies.py` builds loops so, but passes turn parts of bodies into arrays. An array that reads nothing that
+changes would be computed in every iteration. An array in several loops would be computed in several places,
+although it is one array, with one name and one place.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Loops that only add up: a carried value that each iteration adds something to, which no carried value
-decides.
+"""Loops that only add: each iteration adds to a carried value something that depends on no carried value.
 
-Such a value is no recurrence: `s += x[i] * w[i]` is a sum over the iterations, and `out[idx[i]] += w[i]` a
-scatter. Both are computed beside the loop, in the fixed order of every other sum, and in parallel. So is the
-least of whole numbers, which is how a loop checks its indices.
+Such a value is not a recurrence: `s += x[i] * w[i]` is a sum over the iterations, and `out[idx[i]] += w[i]` a
+scatter. Both are computed outside the loop, in the same fixed order as other sums, and in parallel. So is the
+minimum of integers, with which a loop checks its indices.
 """
 
 from __future__ import annotations
@@ -178,7 +177,7 @@ def addend(slot: Array, result: Array) -> Element | None:
 
 
 def _compared(slot: Array, result: Array) -> Element | None:
-    """The whole number of each iteration of which a loop carries the least."""
+    """The integer of each iteration of which a loop carries the least."""
     if slot.rank or slot.dtype != "i64" or not isinstance(result, Map):
         return None
     match result.body:

@@ -1,1 +1,1 @@
-"""What a call is given: checks, adapters to other libraries, signatures."""
+"""Arguments of a call: checks, adapters to other libraries, signatures."""

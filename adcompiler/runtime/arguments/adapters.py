@@ -1,7 +1,7 @@
 """Arrays of other libraries as arguments: the module of `interop` that adapts calls, by the argument's class.
 
-An adapter is imported when an argument of its classes is first met, so that no library is imported here, and
-calls with numbers and NumPy's arrays alone never ask.
+An adapter is imported when an argument of its classes first occurs, so no library is imported here. Calls
+with only numbers and NumPy arrays never look for adapters.
 """
 
 from __future__ import annotations
@@ -152,8 +152,8 @@ def any_leaf(holds: Callable[[Any], bool], value: Any) -> bool:
 def refuse_beside(name: str, value: Any, library: str) -> None:
     """Raise DtypeError for an array of one library beside those of another one in a call."""
     raise DtypeError(
-        f"the argument {name!r} is a {type(value).__name__}, beside others of {library}",
-        remedy="convert it, or pass NumPy's array of it: that goes with any",
+        f"the argument {name!r} is a {type(value).__name__}, but others are of {library}",
+        remedy="convert it, or pass a NumPy array, which mixes with any",
     )
 
 

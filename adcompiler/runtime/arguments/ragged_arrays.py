@@ -29,7 +29,7 @@ def described(name: str, rows: RowType, value: Any) -> tuple[Ragged, list[np.nda
     """
     if not isinstance(value, list | tuple):
         raise DtypeError(
-            f"the argument {name!r} is a {type(value).__name__}, its annotation a list of arrays",
+            f"the argument {name!r} is a {type(value).__name__}, but its annotation is a list of arrays",
             remedy="pass a list of arrays: [array, array, ...]",
         )
     dtype, rank = NUMPY[rows.dtype], len(rows.axes)
@@ -56,12 +56,12 @@ def any_rows(parameter: tree.Parameter) -> Ragged | None:
 
 
 def _check_widths(name: str, arrays: Sequence[np.ndarray]) -> None:
-    """Demand that rows differ in the length of their first axis only."""
+    """Demand that rows may differ only in the length of their first axis."""
     for k, array in enumerate(arrays):
         if array.shape[1:] != arrays[0].shape[1:]:
             raise ShapeError(
                 f"{name}[0] has shape {arrays[0].shape}, {name}[{k}] {array.shape}",
-                remedy="rows differ in the length of their first axis only",
+                remedy="rows may differ only in the length of their first axis",
             )
 
 
@@ -76,17 +76,17 @@ def _row(name: str, rows: RowType, value: Any) -> np.ndarray:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise DtypeError(f"{name} is no array: {error}", remedy="pass an array for each row") from error
+        raise DtypeError(f"{name} is not an array: {error}", remedy="pass an array for each row") from error
     if not isinstance(value, np.ndarray) and is_float(rows.dtype) and array.dtype.kind in "iu":
         array = array.astype(NUMPY[rows.dtype])
     if array.size == 0 and not isinstance(value, np.ndarray):
         array = array.astype(NUMPY[rows.dtype])
     if array.dtype != NUMPY[rows.dtype]:
         remedy = f"convert it: {name}.astype('{NUMPY[rows.dtype]}')"
-        raise DtypeError(f"{name} is {array.dtype}, its annotation {rows.dtype}", remedy=remedy)
+        raise DtypeError(f"{name} is {array.dtype}, but annotated {rows.dtype}", remedy=remedy)
     if array.ndim != len(rows.axes):
         raise ShapeError(
-            f"{name} has rank {array.ndim}, its annotation rank {len(rows.axes)}",
+            f"{name} has rank {array.ndim}, but its annotation has rank {len(rows.axes)}",
             remedy=f"pass arrays of rank {len(rows.axes)}, or annotate list[{rows.dtype}[:, :]] for matrices",
         )
     return array
@@ -148,5 +148,5 @@ def check_tangents(
         if isinstance(kind, Ragged) and isinstance(tangent, list | tuple):
             ends = [0, *accumulate(len(row) for row in tangent)]
             if tuple(ends) != offsets[kind.name]:
-                cause = f"the rows of the tangent of {parameter.name} are not as long as its own"
-                raise ShapeError(cause, remedy="a tangent has the shape of its argument, row by row")
+                cause = f"the rows of the tangent of {parameter.name} differ in length from its own"
+                raise ShapeError(cause, remedy="a tangent must have the shape of its argument, row by row")

@@ -12,10 +12,10 @@ from adcompiler.errors import DtypeError
 CONVERTED = {
     "M": 'pass numbers: (t - t[0]) / np.timedelta64(1, "s")',
     "m": 'pass numbers: t / np.timedelta64(1, "s")',
-    "O": "convert it, x.astype(float); rows of different lengths are a list of arrays",
+    "O": "convert it, x.astype(float); pass rows of different lengths as a list of arrays",
     "U": "convert it: x.astype(float)",
     "S": "convert it: x.astype(float)",
-    "c": "pass bool, integer, float32 or float64 values: a complex function is two real ones",
+    "c": "pass bool, integer, float32 or float64 values: write a complex function as two real ones",
 }
 
 
@@ -31,8 +31,8 @@ def refuse_masked(what: str, value: Any) -> None:
 def masked(what: str) -> DtypeError:
     """The error for a masked array."""
     return DtypeError(
-        f"{what} is masked, and programs know of no masks",
-        remedy="fill it, x.filled(0), and pass the mask as an array of its own: where(mask, 0.0, x)",
+        f"{what} is masked, which is not supported",
+        remedy="fill it, x.filled(0), and pass the mask as another array: where(mask, 0.0, x)",
     )
 
 
@@ -44,13 +44,13 @@ def refuse_others(what: str, value: Any) -> None:
     refuse_masked(what, value)
     if isinstance(value, np.matrix):
         raise DtypeError(
-            f"{what} is a np.matrix, whose products are those of matrices",
-            remedy="pass np.asarray(x): here * goes element by element, and @ is the product of matrices",
+            f"{what} is a np.matrix, whose * is a matrix product",
+            remedy="pass np.asarray(x): here * is elementwise, and @ is the matrix product",
         )
     if hasattr(value, "tocsr") and hasattr(value, "toarray"):
         raise DtypeError(
             f"{what} is sparse, a {kind.__name__}",
-            remedy="pass x.toarray(), or x.data and x.indices as arguments of their own",
+            remedy="pass x.toarray(), or x.data and x.indices as separate arguments",
         )
     if hasattr(value, "compute") and hasattr(value, "chunks"):
         raise DtypeError(
@@ -60,7 +60,7 @@ def refuse_others(what: str, value: Any) -> None:
     own = getattr(kind, "__array_ufunc__", None)
     if own not in (None, np.ndarray.__array_ufunc__) and not hasattr(value, "__adc_call__"):
         raise DtypeError(
-            f"{what} is a {kind.__module__}.{kind.__name__}, which has arithmetic of its own, such as units",
+            f"{what} is a {kind.__module__}.{kind.__name__}, which has its own arithmetic, such as units",
             remedy="pass its numbers: np.asarray(x)",
         )
 

@@ -1,4 +1,4 @@
-"""What a call passes: each argument as a type to specialise on and a value that a kernel takes."""
+"""Arguments of a call: for each, a type to specialise on and a value for the kernel."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def bind(
         what = f"is missing {', '.join(missing)}" if missing else f"is given {len(args)} arguments"
         remedy = f"it takes ({', '.join(names)})"
         if names[:1] == ["self"] and len(missing) == 1:
-            remedy += ": a compiled function is no method; let it take what it needs of self as arguments"
+            remedy += ": a compiled function is not a method; pass what it needs of self as arguments"
         raise ArgumentError(f"{name}() {what}", remedy=remedy)
     return tuple(bound[n] for n in names)
 
@@ -259,10 +259,10 @@ def _array(parameter: Parameter, value: Any) -> np.ndarray:
     try:
         array = np.asarray(given)
         if array.dtype == object and isinstance(value, list) and not parameter.integer:
-            array = array.astype(float)  # whole numbers beyond int64
+            array = array.astype(float)  # integers beyond int64
     except (ValueError, TypeError, OverflowError, RuntimeError) as error:
         raise DtypeError(
-            f"the argument {parameter.name!r} is no array: {error}", remedy="pass numbers or arrays"
+            f"the argument {parameter.name!r} is not an array: {error}", remedy="pass numbers or arrays"
         ) from error
     if array.ndim and array.dtype.kind in "mMOUS":
         raise no_number(f"the argument {parameter.name!r}", array.dtype)
@@ -283,7 +283,7 @@ def _converted(parameter: Parameter, array: np.ndarray, dtype: Dtype) -> np.ndar
         and array.max() > np.iinfo(np.int64).max
     ):
         raise DtypeError(
-            f"the argument {parameter.name!r} holds integers beyond int64",
+            f"the argument {parameter.name!r} has integers beyond int64",
             remedy="pass floats or smaller integers",
         )
     return np.ascontiguousarray(array, NUMPY[dtype]).reshape(array.shape)
@@ -312,8 +312,8 @@ def _known(parameter: Parameter, value: Any) -> Any:
         return value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    why = "has no meaning in the language" if getattr(type(value), "__hash__", None) else "cannot be hashed"
+    why = "is not supported in the language" if getattr(type(value), "__hash__", None) else "cannot be hashed"
     raise DtypeError(
         f"the static argument {parameter.name!r} is a {type(value).__name__}, which {why}",
-        remedy="pass a number, a text or a tuple of these",
+        remedy="pass a number, a string or a tuple of these",
     )

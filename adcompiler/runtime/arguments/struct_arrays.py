@@ -1,9 +1,9 @@
-"""Lists of equal structs as arguments: structs of arrays, so that a program loops over them as over an array.
+"""Lists of equal structs as arguments: structs of arrays, so a program can loop over them.
 
-What is equal has the same classes, keys, types and shapes. A program that needs the items one by one, to
-unpack them for instance, is refused with the struct of arrays; then they are arguments of their own
-(`integer_lists.py`), as they are in lists of up to `WRITTEN_OUT` items. These in turn are structs of arrays
-if a program needs that, to index them with what is computed for instance.
+Equal structs have the same classes, keys, types and shapes. If a program needs individual items, for example
+to unpack them, lowering refuses the struct of arrays, and the items become separate arguments
+(`integer_lists.py`), as in lists of up to `WRITTEN_OUT` items. These in turn become structs of arrays if a
+program needs that, for example for computed indices.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def has_lists(kind: Any) -> bool:
 
 
 def is_open(kind: Any) -> bool:
-    """Whether the program decides on a type: there are lists of structs or of whole numbers in it."""
+    """Whether the program decides on a type: there are lists of structs or of integers in it."""
     if isinstance(kind, ArgType):
         return kind.open
     if not isinstance(kind, Container):
@@ -183,9 +183,9 @@ def _demanded(column: np.ndarray | None, path: str, values: Sequence[Any]) -> np
     if column is None:
         shapes = ", ".join(dict.fromkeys(str(np.shape(v)) for v in values))
         raise ShapeError(
-            f"{path} have shapes {shapes}: the items of a list that the program indexes, or loops over "
-            "inside of another loop, are equal",
-            remedy="give the items one shape",
+            f"{path} have shapes {shapes}: items of a list that the program indexes, or loops over "
+            "inside a loop, must have one shape",
+            remedy="give the items the same shape",
         )
     return column
 

@@ -1,4 +1,4 @@
-"""Tangents of arguments: nested, shaped and typed like what they belong to."""
+"""Tangents of arguments: nested, shaped and typed like their arguments."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def fitted(tangent: Any, arg: Any, kind: ArgType, name: str) -> Any:
     array = np.asarray(as_numpy(f"the tangent of {name}", tangent))
     if array.shape != np.shape(arg) or array.dtype.kind not in "biuf":
         raise ShapeError(
-            f"the tangent of {name} is {array.dtype} of shape {array.shape}, {name} itself {np.shape(arg)}",
-            remedy="a tangent has its argument's shape and is real",
+            f"the tangent of {name} is {array.dtype} of shape {array.shape}, but {name} has {np.shape(arg)}",
+            remedy="a tangent must be real and have its argument's shape",
         )
     return float(array) if kind.weak and not kind.ones else array.astype(NUMPY[kind.dtype], copy=False)

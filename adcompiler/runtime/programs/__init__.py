@@ -1,1 +1,1 @@
-"""Programs specialised to arguments, compiled once and remembered."""
+"""Programs specialised to argument types, compiled once and cached."""

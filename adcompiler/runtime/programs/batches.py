@@ -1,4 +1,4 @@
-"""Strict batches: the arrays of a call have one shape; inside, a function broadcasts as it likes."""
+"""Strict batches: the arrays of a call must have one shape; inside, arrays broadcast as usual."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def check_batches(f: Batched, types: Types, args: Sequence[Any]) -> None:
         return
     closure = f.closure
     raise ShapeError(
-        f'{f.__name__}: the arguments of a call have one shape under broadcasting="strict", but '
+        f'{f.__name__}: the arguments of a call must have one shape under broadcasting="strict", but '
         + ", ".join(f"{name} has {shape}" for name, shape in shapes),
-        remedy="reshape them, or pass scalars; annotate what is no batch, as in x: f64[n], or compile with "
-        'broadcasting="numpy"',
+        remedy="reshape them, or pass scalars; annotate arrays that are not batches, x: f64[n]; or compile "
+        'with broadcasting="numpy"',
         source=closure.source if closure else None,
         span=closure.definition.span if closure else None,
     )

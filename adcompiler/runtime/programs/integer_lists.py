@@ -1,9 +1,9 @@
-"""Lists as arguments, whose types follow from the program, by lowering it.
+"""Lists as arguments, whose types are determined by lowering the program.
 
-A list of whole numbers holds floats, unless the program needs integers (indices, bounds): a call describes
-it as an `open` array of integers. It is lowered with floats, and where that is refused, with as few integers
-as are needed. A list of many equal structs is a struct of arrays; where that is refused, its items are
-arguments of their own, and the other way round for a short one (`struct_arrays.py`).
+A list of integers means floats, unless the program needs integers (indices, bounds): a call describes it as
+an `open` array of integers. The program is lowered with floats, and if that is refused, with as few integers
+as needed. A list of many equal structs is a struct of arrays; if that is refused, its items are separate
+arguments, and the reverse for a short list (`struct_arrays.py`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ INTEGERS: Dtype = "i64"
 
 
 def whole_lists(types: Types) -> frozenset[int]:
-    """Which of the arrays among some arguments are lists of whole numbers."""
+    """Which of the arrays among some arguments are lists of integers."""
     return frozenset(k for k, t in enumerate(arrays_in(types)) if t.open)
 
 
@@ -77,7 +77,7 @@ def with_integer_lists(types: Types, lower: Callable[[Types], Any]) -> Types:
 
 
 def _with_floats(types: Types, lower: Callable[[Types], Any]) -> Types:
-    """The types with as many floats in lists of whole numbers as `lower` takes."""
+    """The types with as many floats in lists of integers as `lower` takes."""
     lists = whole_lists(types)
     if not lists:
         return types

@@ -1,4 +1,4 @@
-"""Lengths where none, or only those of one call, are known: what is cheaper depends on them."""
+"""Assumed lengths for cost decisions, if none, or only those of one call, are known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a function is compiled for, besides its source."""
+"""Options of compilation."""
 
 from __future__ import annotations
 
@@ -45,5 +45,5 @@ def in_bytes(amount: int | str) -> int:
     """An amount of memory in bytes: a number, or a text such as "64MB" or "1.5 GiB"."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(amount))
     if found is None or found[2].upper() not in UNITS or isinstance(amount, bool | float):
-        raise Error(f"{amount!r} is no amount of memory", remedy='write memory="64MB", or a number of bytes')
+        raise Error(f"{amount!r} is not a size of memory", remedy='write memory="64MB", or a number of bytes')
     return int(float(found[1]) * UNITS[found[2].upper()])

@@ -1,4 +1,4 @@
-"""What print statements show: the lines of a program of its own, which runs before the call itself."""
+"""Output of print statements: a separate program computes it before the call itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values around a decorated Python function as the language has them: its defaults, and constant arrays."""
+"""Values around a decorated Python function, converted to the language: defaults, and constant arrays."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def with_defaults(module: tree.Module, f: FunctionType) -> tree.Module:
         if found is None:
             raise DtypeError(
                 f"the default of {p.name!r} is a {type(values[p.name]).__name__}",
-                remedy="write a number, a text, or a tuple of these, and make arrays of it inside",
+                remedy="write a number, a string, or a tuple of these, and create arrays from it inside",
                 source=module.source,
                 span=p.default.span,
             )
@@ -73,12 +73,12 @@ def constant_array(name: str, array: np.ndarray) -> Any:
     dtype = DTYPE_OF.get(array.dtype.char)
     remedy = f"make {name} a parameter"
     if dtype is None:
-        return Foreign(f"an array of {array.dtype} of the surrounding program", remedy)
+        return Foreign(f"an array of {array.dtype} from the surrounding program", remedy)
     if not array.ndim:
         return array.item()
     if not 0 < array.size <= MOST_CONSTANTS:
-        what = f"an array of {array.size} elements of the surrounding program"
-        return Foreign(f"{what}, where a program holds 1 to {MOST_CONSTANTS}", remedy)
+        what = f"an array of {array.size} elements from the surrounding program"
+        return Foreign(f"{what}, but a program can hold 1 to {MOST_CONSTANTS}", remedy)
 
     def part(values: Any, axis: int, first: int) -> Element:
         """The elements from `first` on along one axis, halved until there is one."""

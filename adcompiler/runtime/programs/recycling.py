@@ -1,4 +1,4 @@
-"""How much memory of results is kept to be used again."""
+"""The amount of result memory that is kept for reuse."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ def recycle(limit: int | str) -> None:
     """Keep up to `limit` bytes of large results, to write later results to once nobody holds them.
 
     Fresh memory costs more than the arithmetic of many kernels. An array is used again only when nothing
-    refers to it, to a view of it or to its memory. 256 MiB unless told otherwise; 0, or the environment
+    refers to it, to a view of it or to its memory. 256 MiB unless specified otherwise; 0, or the environment
     variable ADC_RECYCLE=0, keeps nothing. `limit` is in bytes or a text such as "1GB". Raises Error for what
-    is none, and where references are not counted (PyPy, free-threaded Python), but for 0.
+    is none, and where references are not counted (PyPy, free-threaded Python), except for 0.
     """
     amount = in_bytes(limit)
     if amount and not POOL.possible:
         raise Error(
-            "memory is used again only where Python counts references under its global lock",
+            "memory is reused only if Python counts references under its global lock",
             remedy="use CPython with its lock, or pass buffers: f.into(buffers, ...)",
         )
     POOL.resize(amount)

@@ -1,4 +1,4 @@
-"""Defensive copies: what a backward pass reads must not change with arrays that the caller can write to."""
+"""Defensive copies: values that a backward pass reads must not change with arrays of the caller."""
 
 from __future__ import annotations
 

@@ -55,8 +55,8 @@ def closed(func: Func) -> Func:
     """A program, if no loop in it needs what only an iteration of the loop around it knows."""
     if any(isinstance(a, Slot) for a in arrays_of(func.roots)):
         raise LimitError(
-            "a loop in a loop carries an array whose length the outer one computes",
-            remedy="take the length from an argument: from a shape, or from an integer",
+            "an inner loop carries an array whose length the outer loop computes",
+            remedy="take the length from the shape of an argument, or from an integer argument",
             source=func.source,
         )
     return func
@@ -290,7 +290,7 @@ class Specialisation:
             )
         if constraint.at_least:
             raise OutOfRangeError(
-                f"{constraint.what}: the axis has length {x}, no less than {y} is needed",
+                f"{constraint.what}: the axis has length {x}, but at least {y} is needed",
                 remedy=f"{self._shapes(args)}; {constraint.remedy}",
                 source=self.func.source,
                 span=constraint.span,
@@ -338,7 +338,7 @@ class Specialisation:
             found = self.executable(lengths, args, into)
         except MemoryError as error:
             raise LimitError(
-                f"{self.func.name} needs more memory than there is", remedy=self._shapes(args)
+                f"{self.func.name} needs more memory than available", remedy=self._shapes(args)
             ) from error
         for k, kind in self.scalars:
             value = found[k]

@@ -96,7 +96,7 @@ def checked_save(save: Any) -> Save:
     if isinstance(save, tuple | list) and all(isinstance(n, str) for n in save):
         return tuple(save)
     raise Error(
-        f"save={save!r} does not say what to save",
+        f"save={save!r} is not a choice of values to save",
         remedy=f'use "{PARTIALS}", "{AUTO}" or a list of names of temporaries: save=["t"]',
     )
 
@@ -398,8 +398,8 @@ class SplitFunction:
         shape = saved.shapes[k]
         if np.shape(array) != shape:
             raise ShapeError(
-                f"the cotangent of {name} has shape {array.shape}, the result {shape}",
-                remedy="a cotangent has its result's shape",
+                f"the cotangent of {name} has shape {array.shape}, but the result has {shape}",
+                remedy="a cotangent must have its result's shape",
             )
         if device and shape:
             return array

@@ -1,4 +1,4 @@
-"""Which parameters, and which inputs of a program, a derivative is taken with respect to."""
+"""The parameters, and inputs of a program, to differentiate with respect to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from adcompiler.pytree.kinds import ArgType, Kind, Static
 from adcompiler.pytree.structures import arrays_in, leaves
 from adcompiler.runtime.programs.specialise import Types
 
-WORDS = ("an integer array", "an integer"), ("an array of truth values", "a truth value")
+WORDS = ("an integer array", "an integer"), ("a boolean array", "a boolean")
 
 
 class ArgumentNameError(Error, ValueError):
@@ -34,7 +34,7 @@ def positions(name: str, parameters: Sequence[str], wrt: Any, types: Types) -> t
     asked = wrt if isinstance(wrt, tuple | list) else (wrt,)
     found = tuple(_position(name, parameters, one, types) for one in asked)
     if len(set(found)) < len(found):
-        raise ArgumentNameError("wrt names a parameter twice", remedy="name each once")
+        raise ArgumentNameError("wrt contains a parameter twice", remedy="give each once")
     return found
 
 
@@ -50,19 +50,19 @@ def _position(name: str, parameters: Sequence[str], one: Any, types: Types) -> i
         what = "static" if isinstance(kind, Static) else getattr(kind, "dtype", "without floats")
         raise DtypeError(
             f"{parameters[k]} is {what}: there is no derivative with respect to it",
-            remedy=f"{_convert(parameters[k], kind)}, or leave it out of wrt",
+            remedy=f"{_convert(parameters[k], kind)}, or omit it from wrt",
         )
     return k % count
 
 
 def _refuse_integers(name: str, parameters: Sequence[str], types: Types) -> None:
-    """Refuse to differentiate by nothing where integers or truth values were given, perhaps as floats."""
+    """Refuse to differentiate by nothing where integers or booleans were given, perhaps as floats."""
     for parameter, kind in zip(parameters, types, strict=True):
         for path, leaf in leaves(parameter, kind):
             if isinstance(leaf, ArgType) and not is_float(leaf.dtype):
                 what = WORDS[leaf.dtype == "bool"][not leaf.ones]
                 raise DtypeError(
-                    f"{path} is {what}, which has no derivative, and {name} is given no floats",
+                    f"{path} is {what}, which has no derivative, and {name} has no floats",
                     remedy=_convert(path, leaf),
                 )
 
@@ -77,7 +77,7 @@ def _has_floats(kind: Kind) -> bool:
 
 
 def inputs_of(positions: Sequence[int], types: Types) -> tuple[int, ...]:
-    """The program's inputs that are differentiated for parameters: each float of a container is one."""
+    """The inputs of the program to differentiate for parameters: one for each float of a container."""
     inputs = chain(*([k] * len(arrays_in((t,))) for k, t in enumerate(types)))
     floats = [
         (k, n) for n, (k, a) in enumerate(zip(inputs, arrays_in(types), strict=True)) if is_float(a.dtype)

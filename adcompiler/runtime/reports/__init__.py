@@ -1,1 +1,1 @@
-"""What a function says about itself: `show`, `explain`, costs."""
+"""Reports about a function: `show`, `explain`, costs."""

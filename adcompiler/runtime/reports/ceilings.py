@@ -1,7 +1,7 @@
-"""What this machine can do at most: measured with kernels of our own, and kept in the cache folder.
+"""Peak rates of this machine, measured with our own kernels and stored in the cache folder.
 
-What was measured while others used the processor is too little. So where a kernel is faster than it should
-be, all is measured again, and the better figures are kept.
+Rates measured while other processes use the processor are too low. If a kernel is faster than they allow,
+everything is measured again, and the better figures are kept.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Rates = dict[str, float]  # how much a second, by what
 @dataclass(frozen=True)
 class Ceilings:
     """What `threads` threads can do: bytes a second by footprint, operations a second on float32 and float64,
-    and on float64 outside of vectors ("scalar"), which is that of one thread."""
+    and on float64 outside vectors ("scalar"), which is that of one thread."""
 
     processor: str
     threads: int

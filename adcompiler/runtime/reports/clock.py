@@ -1,9 +1,9 @@
 """Seconds of each item of a timed kernel, from the ticks of the processor's clock.
 
-How many ticks a second has is found from the calls themselves, which the system may interrupt for as long
-as it likes. So it is bracketed: all ticks of some calls in a row lie between the times before and after
-them, which bounds the rate from below, and the best bound of many stretches is taken. An interruption only
-makes a bound worse; it never makes a kernel look faster than it is.
+The number of ticks per second is found from the calls themselves, which the system may interrupt. It is
+bracketed: all ticks of several calls lie between the times before and after them, which bounds the rate from
+below, and the best of many bounds is used. An interruption only makes a bound worse; it never makes a kernel
+look faster than it is.
 """
 
 from __future__ import annotations

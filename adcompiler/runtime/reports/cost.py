@@ -63,7 +63,7 @@ def cost_of(f: Any, wrt: Any, args: Sequence[Any]) -> Costs:
     """`cost` for these arguments; Error without any, where `f` takes some."""
     if not args and f.parameters:
         names = ", ".join(p.name for p in f.parameters)
-        cause = f"what {f.__name__} costs depends on its arguments"
+        cause = f"the cost of {f.__name__} depends on its arguments"
         raise Error(cause, remedy=f"explain(None, {names}, cost=True)")
     types, values, _ = f.describe(args, {})
     return cost(f, wrt, types, values)
@@ -74,7 +74,7 @@ def cost(f: Shown, wrt: Any, types: Types, values: Sequence[Any]) -> Costs:
     takes, and how long it would take if it only moved, or only computed, as fast as this machine can."""
     if not f.backend.startswith("cpu"):
         raise Error(
-            f"{f.__name__} is compiled for {f.backend}: costs are those of the CPU's kernels",
+            f"{f.__name__} is compiled for {f.backend}: costs are computed only for CPU kernels",
             remedy='compile it with backend="cpu"',
         )
     kernels = [Measured(k) for k in _kernels(f, wrt, types, values)]
@@ -144,16 +144,16 @@ def _kernels(f: Shown, wrt: Any, types: Types, values: Sequence[Any]) -> Iterato
 def _machine(machine: Sequence[Ceilings]) -> Iterator[str]:
     """What the processor can do at most: one thread, and all of them."""
     one = machine[0]
-    yield f"{one.processor}, the most that was measured:"
+    yield f"{one.processor}, measured maximum:"
     for found in machine:
         smallest, *_, largest = found.bandwidth
         memory, near = found.bandwidth[largest], found.bandwidth[smallest]
         who = f"{found.threads} thread{'s' * (found.threads > 1)}"
         yield (
             f"  {who}: {_si(memory, 'B/s')} from memory, {_si(near, 'B/s')} within {_si(smallest, 'B')}; "
-            f"{_si(found.rate['f64'])} f64 and {_si(found.rate['f32'])} f32 operations a second in vectors"
+            f"{_si(found.rate['f64'])} f64 and {_si(found.rate['f32'])} f32 operations/s with vectors"
         )
-    yield f"  1 thread without vectors: {_si(one.rate['scalar'])} f64 operations a second"
+    yield f"  1 thread without vectors: {_si(one.rate['scalar'])} f64 operations/s"
 
 
 class Measured:
@@ -193,7 +193,7 @@ class Measured:
     def report(self) -> Iterator[str]:
         """The time of a call, what is saved, then the nests."""
         kernel, s = self.kernel, "s" * (self.threads > 1)
-        yield f"{kernel.name}: {in_words(self.whole)} a call, {self.threads} thread{s}"
+        yield f"{kernel.name}: {in_words(self.whole)} per call, {self.threads} thread{s}"
         for what, lines in kernel.notes.items():
             yield from (f"  {what if k == 0 else ' ' * len(what)} {line}" for k, line in enumerate(lines))
         for k, work in enumerate(self.nests):
@@ -202,9 +202,9 @@ class Measured:
         if self.repeated:
             yield f"  in several loops: {', '.join(self.repeated)}"
         if self.rest.operations:
-            yield f"  outside of loops: {_counts(self.rest.operations)}"
+            yield f"  outside loops: {_counts(self.rest.operations)}"
         if None in self.seconds:
-            yield "  nests are timed one by one on x86 only"
+            yield "  nests are timed one by one only on x86"
 
     def fields(self) -> dict[str, Any]:
         """What the report says, in seconds, bytes and operations."""
@@ -265,25 +265,25 @@ def _nest(work: Work, ceiling: Ceilings, measured: float | None) -> Iterator[str
     ]
     yield f"moves     {about}{_si(work.bytes, 'B')}{': ' if moved else ''}{'; '.join(moved)}"
     total = sum(n * weight(op) for (op, _), n in work.operations.items())
-    density = f": {_si(total / work.bytes)} a byte" if work.bytes and total else ""
+    density = f": {_si(total / work.bytes)} per byte" if work.bytes and total else ""
     yield f"computes  {about}{_counts(work.operations)}{density}"
     if work.registers:
         yield f"fused     {', '.join(work.registers)} stay{'s' * (len(work.registers) == 1)} in registers"
     moving, computing = _parts(work, ceiling)
     roof = max(moving, computing)
-    waits = ", if iterations need not wait for each other" if work.in_order else ""
+    waits = ", if iterations do not wait for each other" if work.in_order else ""
     parts = f"moving takes {in_words(moving)}, computing {in_words(computing)}"
     yield f"roofline  {in_words(roof)}: {parts}{waits}"
     if measured:
         yield f"measured  {in_words(measured)}, {_reached(roof, measured)}"
     elif measured is not None:
-        yield "measured  it does not run here"
+        yield "measured  not run on this machine"
 
 
 def _reached(roof: float, measured: float) -> str:
     """How near a nest comes to the roofline. What is beyond it, measured twice, tells of the roofline."""
     if measured < FAST * roof:
-        return "beyond the roofline: the machine was busy with other things when its rates were measured"
+        return "above the roofline: the machine was busy when its rates were measured"
     return f"the roofline is {min(roof / measured, 1):.0%} of it"
 
 

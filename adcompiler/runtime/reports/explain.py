@@ -1,4 +1,4 @@
-"""Why the gradients of a function are what they are, and what they cost in memory."""
+"""`f.explain`: why gradients flow or are None, and what is saved."""
 
 from __future__ import annotations
 
@@ -129,11 +129,11 @@ def _mode(func: Func, count: int) -> Iterator[str]:
 
 def _why_not(kind: ArgType | Static, known: bool | None) -> str:
     if isinstance(kind, Static):
-        return "None: static, known while compiling"
+        return "None: static, known at compile time"
     if not is_float(kind.dtype):
         return f"None: {kind.dtype} has no derivative"
     if known is None:
-        return "not asked for: wrt leaves it out"
+        return "not asked for: wrt omits it"
     return "None: no result depends on it through a differentiable path (grad gives zeros)"
 
 

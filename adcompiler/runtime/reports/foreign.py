@@ -1,4 +1,4 @@
-"""Programs that are called without this package: from numba's code and from C."""
+"""Programs called without this package: from numba code and from C."""
 
 from __future__ import annotations
 
@@ -36,9 +36,7 @@ def for_numba(f: Any, given: Sequence[Kind], compared: list[Constraint] | None =
     lowered = f.trace(tuple(as_floats(kind, p.integer) for kind, p in pairs))
     found = [c for c in lowered.constraints if not c.merged and not is_const(c.right, 0)]
     if found and (compared is None or any(is_computed(n) for c in found for n in (c.left, c.right))):
-        raise ShapeError(
-            f"{f.__name__} needs lengths to be checked at each call", remedy="call it from Python"
-        )
+        raise ShapeError(f"{f.__name__} needs lengths checked at each call", remedy="call it from Python")
     if compared is not None:
         compared += [_settled(c, lowered.func) for c in found]
     return run((*OPTIMISE, *KERNEL), lowered.func), lowered.structure

@@ -1,4 +1,4 @@
-"""What a function looks like at each stage of the compiler."""
+"""`f.show`: a function at each stage of the compiler."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _source(f: Shown, types: Types, wrt: Any) -> str:
     return (
         f.closure.source.text
         if f.closure is not None
-        else f"# {f.__name__}: made by the compiler, without a source\n"
+        else f"# {f.__name__}: made by the compiler, without source\n"
     )
 
 
@@ -128,7 +128,7 @@ def toolkit(what: str) -> Iterator[None]:
         if isinstance(error, Error):
             raise
         why = str(error).partition("\n")[0]
-        raise Error(f"no {what} can be made here: {why}", remedy='pip install "numba-cuda[cu13]"') from error
+        raise Error(f"no {what} available here: {why}", remedy='pip install "numba-cuda[cu13]"') from error
 
 
 STAGES: dict[str, Callable[[Shown, Types, Any], str]] = {

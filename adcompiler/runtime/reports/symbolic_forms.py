@@ -1,4 +1,4 @@
-"""The forms of a function for readers: in SymPy, in LaTeX, and what notebooks show."""
+"""Forms of a function for readers: SymPy, LaTeX, and the display in notebooks."""
 
 from __future__ import annotations
 

@@ -23,11 +23,11 @@ from adcompiler.runtime.reports.cut_words import words
 
 MOST_SHOWN = 3
 REMEDIES = {
-    "comparison": "a comparison is a step, and so is what it decides: use a smooth one, such as "
+    "comparison": "a comparison is a step, and so is its effect: use a smooth step, such as "
     "sigmoid((x - c) / width)",
-    "integer": "integers have no derivative, and no index has: keep floats; to read between elements "
+    "integer": "integers and indices have no derivative: keep floats; to read between elements "
     "interpolate, as in (1 - t) * x[i] + t * x[i + 1]",
-    "zero": "leave it away, or take a smooth function in its place, "
+    "zero": "remove it, or use a smooth function, "
     "such as tanh(x / width) for sign, x - sin(2 * pi * x) / (2 * pi) for floor",
 }
 
@@ -147,7 +147,7 @@ def _shown(source: Source, spans: Sequence[Span]) -> str:
 
 
 def _reads(definition: tree.Def, name: str) -> Iterator[Span]:
-    """The places where a definition names its parameter, but for those that assign it."""
+    """The places where a definition names its parameter, except for those that assign it."""
     work: list[tree.Tree] = list(reversed(definition.body))
     while work:
         one = work.pop()
@@ -160,7 +160,7 @@ def _reads(definition: tree.Def, name: str) -> Iterator[Span]:
 
 
 def _assigned(definition: tree.Def, name: str) -> Iterator[Span]:
-    """The places where a definition gives its parameter another value, outside of branches and loops."""
+    """The places where a definition gives its parameter another value, outside branches and loops."""
     for one in definition.body:
         if isinstance(one, tree.Assign):
             yield from (t.span for t in one.targets if isinstance(t, tree.Name) and t.id == name)

@@ -1,4 +1,4 @@
-"""Kernels that add a scatter to what its buffer holds: no pass over an array of which few elements change."""
+"""Kernels that add a scatter to the contents of its buffer, without a pass over the whole array."""
 
 from __future__ import annotations
 

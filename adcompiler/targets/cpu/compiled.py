@@ -1,4 +1,4 @@
-"""Compile a program, by our own compiler or by numba, and call it."""
+"""Compiles a program with our own compiler or with numba, and calls it."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class CpuKernel:
         return KernelSource(kernel.bare, params, results, shared, *how)
 
     def lengths(self, buffer: Buffer) -> Lengths:
-        """The lengths of a buffer, but for the number of blocks; rows have place for all lanes of vectors."""
+        """The lengths of a buffer, without the number of blocks; rows have room for all lanes of vectors."""
         found = lengths(buffer.shape)
         return (lambda sizes: widened(found(sizes))) if buffer.name in self.lanes.rows else found
 

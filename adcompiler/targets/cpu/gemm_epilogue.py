@@ -1,7 +1,7 @@
-"""Matrix products after a kernel (GEMM): results that nothing else reads, of factors that the kernel gives.
+"""Matrix products after a kernel (GEMM): results that nothing else reads, of factors that it computes.
 
-Where a program has loops of its own, and a product is the last that is done, as for the gradient of a matrix
-that every iteration reads, it has a kernel to itself: the other one stays what it is without products.
+If a program has loops and a product comes last, as for the gradient of a matrix that every iteration reads,
+the product has a separate kernel, and the other one is the same as without products.
 """
 
 from __future__ import annotations

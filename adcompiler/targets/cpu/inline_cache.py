@@ -1,4 +1,4 @@
-"""The inline cache of calls: what the fast path of a kernel must know for calls that are like an earlier one.
+"""The inline cache of calls: the data for the fast path of calls that are like an earlier one.
 
 `targets/llvm/runtime/inline_cache.py` is that fast path.
 """
@@ -69,7 +69,7 @@ def door(
 
 def fits(kind: Kind, arg: Any) -> bool:
     """Whether doors take an argument of a type: a number, an array that kernels take as it is, or what was
-    known while compiling."""
+    known at compile time."""
     if type(arg) is np.ndarray and isinstance(kind, ArgType):
         known = arg.ndim > 0 and arg.dtype == NUMPY[kind.dtype]
         return known and arg.flags.c_contiguous and arg.flags.aligned

@@ -1,7 +1,7 @@
-"""The kernels of a program: one a configuration, which the lengths of a call select.
+"""The kernels of a program: one for each configuration, selected by the lengths of a call.
 
-What is best for a program often follows from lengths: `select` looks at those of a call, and says which of
-the program's forms it wants (`Configuration`). A kernel is compiled when a call first wants it.
+The best form of a program often depends on lengths: `select` chooses the form for the lengths of a call
+(`Configuration`). A kernel is compiled when a call first needs it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""The pipeline from an optimised program to its kernels, for each target: the passes, and what lengths
-choose."""
+"""From an optimised program to its kernels, for each target: passes, and selection by lengths."""
 
 from __future__ import annotations
 
@@ -131,7 +130,7 @@ def _alternatives(func: Func) -> Form:
 
 
 def _interchange_pays(other: Func) -> Pays:
-    """Whether the sums that are interchanged shall be."""
+    """Whether the sums that are interchanged should be."""
     each = [lengths(a.domain) for a in arrays_of(other.roots) if a in other.interchanged]
     return lambda sizes: all(interchange_pays(of(sizes)) for of in each)
 

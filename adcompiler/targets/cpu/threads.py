@@ -16,7 +16,7 @@ from adcompiler.errors import Error
 from adcompiler.frames import public
 
 MOST_THREADS = 1024  # threads
-_REMEDY = f"give a whole number from 1 to {MOST_THREADS}"
+_REMEDY = f"pass an integer from 1 to {MOST_THREADS}"
 
 
 @public
@@ -25,7 +25,7 @@ def set_num_threads(count: int) -> None:
 
     Results have the same bits for any number. Without a call it is the environment variable ADC_NUM_THREADS,
     else the number of processors that the process may use. `adc.compile(..., threads=n)` is for one function.
-    Raises Error for what is no whole number from 1 to 1024.
+    Raises Error for what is not an integer from 1 to 1024.
     """
     _STATE.chosen = checked(count)
 
@@ -34,7 +34,7 @@ def set_num_threads(count: int) -> None:
 def get_num_threads() -> int:
     """Among how many threads long loops share their work, unless a function has a number of its own.
 
-    Raises Error if the environment variable ADC_NUM_THREADS is no whole number from 1 to 1024.
+    Raises Error if the environment variable ADC_NUM_THREADS is not an integer from 1 to 1024.
     """
     if _STATE.chosen is None:
         _STATE.chosen = _from_environment()
@@ -48,13 +48,13 @@ def checked(count: Any, what: str = "") -> int:
     except TypeError:
         number = 0
     if not 1 <= number <= MOST_THREADS:
-        raise Error(f"{what}{count!r} is no number of threads", remedy=_REMEDY)
+        raise Error(f"{what}{count!r} is not a number of threads", remedy=_REMEDY)
     return number
 
 
 def region(wanted: int | None = None) -> tuple[int, int]:
     """What a kernel is given to run in parallel: the address of the pool's `launch`, and how many threads
-    share; or 0 and 1, where it shall run alone."""
+    share; or 0 and 1, where it must run alone."""
     count = wanted or get_num_threads()
     if count > 1 + _STATE.workers:
         _STATE.grow(count - 1)

@@ -1,4 +1,4 @@
-"""A kernel that tells how long each of its nests takes: its driver reads the processor's clock between them.
+"""A kernel that times its nests: the driver reads the processor's clock between them.
 
 The nests are the same functions as in the kernel that is called, so nothing else about them changes.
 """

@@ -27,7 +27,7 @@ def parsed_arch(text: str) -> tuple[int, int]:
     """A generation of devices, as in sm_90, as a pair."""
     found = re.fullmatch(r"(?:sm_)?(\d+)(\d)", text)
     if found is None:
-        raise Error(f"unknown architecture {text!r}", remedy="write it as sm_80 or sm_90")
+        raise Error(f"unknown architecture {text!r}", remedy="write sm_80 or sm_90")
     return int(found[1]), int(found[2])
 
 

@@ -1,4 +1,4 @@
-"""The door to the CUDA backend: what is missing is said here, before anything of numba-cuda is imported."""
+"""Entry to the CUDA backend: reports missing parts before anything of numba-cuda is imported."""
 
 from __future__ import annotations
 
@@ -83,6 +83,6 @@ def require_device() -> None:
 
     if not (SIMULATED or cuda.is_available()):
         raise DeviceError(
-            'backend="cuda" finds no CUDA device, or no driver for it',
+            'backend="cuda" found no CUDA device or driver',
             remedy='use backend="cpu"; NUMBA_ENABLE_CUDASIM=1 runs kernels in numba\'s simulator, slowly',
         )

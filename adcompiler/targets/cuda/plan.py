@@ -1,4 +1,4 @@
-"""How many threads a nest has and how they share it: by lengths only, so that sums keep their bits."""
+"""The number of threads of a nest and their shares: determined only by lengths, so sums keep their bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products of matrices: cuBLAS, through CuPy or PyTorch if one of them is there, else a kernel of our own."""
+"""Matrix products: cuBLAS through CuPy or PyTorch if one of them is imported, otherwise our own kernel."""
 
 from __future__ import annotations
 

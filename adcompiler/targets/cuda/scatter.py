@@ -1,10 +1,9 @@
-"""Additions at computed places, in a fixed order: places are sorted with their values, and runs of equal ones
-are added up.
+"""Additions at computed places, in a fixed order: sorts places with values, and sums runs of equal places.
 
-The sort is stable, by digits of 4 bits: each thread counts and moves a stretch of its own. A run that lies in
-one stretch is added by its thread; what is left of longer ones is a shorter list, and so on. So an element
-that everything is added to takes no longer than many. Whole numbers are added by atomics: their order does
-not matter.
+The sort is a stable radix sort with digits of 4 bits: each thread counts and moves its own stretch. A run
+inside one stretch is summed by its thread; the rest of longer runs is a shorter list, and so on. Many
+additions to one element therefore take no longer than additions to many elements. Integers use atomics: their
+order does not matter.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Calls of BLAS's products of matrices, from the library that SciPy brings."""
+"""Calls of BLAS matrix products, from the library shipped with SciPy."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from adcompiler.targets.llvm.values import Needs, Value, literal
 
 POLL = "adc_poll"  # the function that kernels poll (`polls.py`)
 CONTEXT = "[5 x i64]"  # of a call: its words stand there
-STOP, STATE = 1, 2  # the word that says that the call shall end, and what Python's lock was given back with
+STOP, STATE = 1, 2  # the word that says that the call must end, and what Python's lock was given back with
 POLL_ELEMENTS = 1 << 16  # elements between two polls of a loop of the program: 20 µs to some milliseconds
 STRIP_ELEMENTS = 1 << 19  # elements of a strip of a nest's loop, which is done without a poll
 STRIP_ITERATIONS = 16  # iterations of a strip: lanes of vectors
@@ -138,7 +138,7 @@ class Blocks(Expressions):
         self.lines.append(f"store {less}, ptr %fuel")
 
     def poll(self) -> None:
-        """Where much has been done since the last poll, ask whether the call shall end, and give up then."""
+        """Where much has been done since the last poll, ask whether the call must end, and give up then."""
         self.counts = self.asks = True
         left = self.emit("load i64, ptr %fuel", "i64")
         with self.when(self.emit(f"icmp slt {left}, 0", "i1")):
@@ -150,7 +150,7 @@ class Blocks(Expressions):
         self.poll()
 
     def unless_stopped(self) -> None:
-        """Give up where the call shall end: what was called has given up."""
+        """Give up where the call must end: what was called has given up."""
         word = self.emit(f"load atomic i64, ptr {self.slot('%context', STOP)} monotonic, align 8", "i64")
         self.give_up(self.emit(f"icmp ne {word}, 0", "i1"))
 

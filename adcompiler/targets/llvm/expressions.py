@@ -1,8 +1,8 @@
-"""From the loop IR of a kernel to LLVM: a second compiler beside numba; here, its expressions.
+"""From the loop IR of a kernel to LLVM, as an alternative to numba; here, expressions.
 
-numba takes 2 ms an operation, and 0.3 s to start; here it is some microseconds. The meaning is numba's,
-instruction by instruction, and so are the bits, save for those of mathematics on vectors (`vectors.py`).
-What a kernel has beyond this is an `UnsupportedError`, and numba compiles its text.
+numba takes 2 ms per operation, and 0.3 s to start; this takes some microseconds. The meaning is that of
+numba, instruction by instruction, and so are the bits, except for mathematical functions on vectors
+(`vectors.py`). Anything else in a kernel raises `UnsupportedError`, and numba compiles its text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From the loop IR of a kernel to LLVM: its functions, statements and arrays.
 
-A variable that is assigned once is a register; one that changes has a place on the stack, which LLVM
-makes a register again.
+A variable that is assigned once is a register; one that changes has a place on the stack, which LLVM turns
+into a register.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Module:
 
     def share(self, caller: Function, loop: For) -> None:
         """A loop over blocks as a function of its own that does some of them, from a first one to before
-        another, and returns whether the call shall end; the threads of a parallel region call it (`pool.py`).
+        another, and returns whether the call must end; the threads of a parallel region call it (`pool.py`).
         """
         known = {n: caller.bound(n) for n in sorted(names(loop)) if caller.knows(n)}
         parts = [p for v in known.values() for p in v.parts]

@@ -1,4 +1,4 @@
-"""Functions on vectors that the C library has: glibc's libmvec, on x86-64.
+"""Vector functions of the C library: glibc's libmvec, on x86-64.
 
 A function of eight numbers at once costs little more than of one. libmvec has no more than 4 ulp of error and
 leaves `errno` alone; docs/accuracy.md has what was measured. The most usual functions of the widest vectors

@@ -1,5 +1,5 @@
-"""Loops of one function as LLVM vectorises them: whole vectors and a rest, short ones written out; and what
-polls must know of them."""
+"""Loops of one function in the form that LLVM vectorises: whole vectors and a rest, short loops unrolled; and
+data for polls."""
 
 from __future__ import annotations
 

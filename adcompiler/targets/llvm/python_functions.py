@@ -3,11 +3,11 @@
 They are special functions (`ops/rules/series.py`, `bessel.py`) and routines on matrices
 (`kernels/routines/library.py`).
 
-They are one source for all backends: Python runs them as they stand, and numba compiles them. Here they are
-read as loop IR; beyond that of kernels they have branches with two sides, `while`, early returns,
-steps, tables of coefficients and calls of each other. A variable has one type, the widest of what is assigned
-to it, as numba has it; it and the type of the result are found by translating until nothing changes. Each
-becomes one function of LLVM's for each list of types. They call the scalar functions of the C library.
+They are one source for all backends: Python runs them directly, and numba compiles them. Here they are read
+as loop IR. Unlike kernels they have branches with two sides, `while`, early returns, steps, tables of
+coefficients and calls of each other. As in numba, a variable has one type, the widest of its assigned values;
+these and the type of the result are found by translating until nothing changes. Each becomes one LLVM
+function for each list of types. They call the scalar functions of the C library.
 """
 
 from __future__ import annotations
@@ -282,7 +282,7 @@ class _Body(Variables):
         self.begin(self.exits.pop())
 
     def hint(self, body: Sequence[Stmt]) -> str:
-        """What LLVM is told of a loop: in routines on matrices, one vector at a time, but for sums, in which
+        """Hints to LLVM about a loop: in matrix routines, one vector at a time, except for sums, in which
         each addition waits for the last. Several at a time are more code, which costs more time to compile
         than it saves."""
         adds = any(isinstance(n, Call) and n.name == INTRINSIC for n in walk(*body))

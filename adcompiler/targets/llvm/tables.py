@@ -1,4 +1,4 @@
-"""What the operators and functions of the loop IR are in LLVM: numba's choice for each."""
+"""Operators and functions of the loop IR in LLVM, chosen as in numba."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INTEGERS: Mapping[str, str] = {
     "+": "add", "-": "sub", "*": "mul", "&": "and", "|": "or", "^": "xor", "<<": "shl", ">>": "ashr"
 }  # fmt: skip
 BITS = ("&", "|", "^")
-# Of floats, of integers, and of truth values and indices.
+# Of floats, of integers, and of booleans and indices.
 COMPARISONS: Mapping[str, tuple[str, str, str]] = {
     "<": ("olt", "slt", "ult"), "<=": ("ole", "sle", "ule"), ">": ("ogt", "sgt", "ugt"),
     ">=": ("oge", "sge", "uge"), "==": ("oeq", "eq", "eq"), "!=": ("une", "ne", "ne"),

@@ -1,4 +1,4 @@
-"""Values of the compiler without numba: numbers, or vectors of them, in registers, arrays in memory."""
+"""Values of our own compiler: numbers or vectors in registers, arrays in memory."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class ArrayValue:
 
     @property
     def stored(self) -> str:
-        """The type of elements in memory: truth values are bytes there."""
+        """The type of elements in memory: booleans are bytes there."""
         return "i8" if self.type == "i1" else self.type
 
     @property

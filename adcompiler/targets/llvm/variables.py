@@ -1,8 +1,8 @@
 """Variables and arrays of one function: where their values are, and elements of arrays.
 
-A variable that is assigned once is a register; one that changes has a place on the stack, which LLVM
-makes a register again. Where iterations are lanes (`loopir/outer_vectorisation.py`), the variables of an
-iteration are vectors, and so are elements of arrays that each lane has for itself.
+A variable that is assigned once is a register; one that changes has a place on the stack, which LLVM turns
+into a register. If iterations are lanes (`loopir/outer_vectorisation.py`), the variables of an iteration are
+vectors, and so are elements of arrays private to lanes.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Variables(Blocks):
         return super().value(node)
 
     def branches(self, node: Choice) -> Value:
-        """A choice of which only one side may be computed: the other may read outside of an array."""
+        """A choice of which only one side may be computed: the other may read outside an array."""
         test = self.cast(self.value(node.test), "i1")
         if test.lanes > 1:
             return self.sides(node, test)

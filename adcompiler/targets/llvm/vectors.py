@@ -2,9 +2,9 @@
 
 A call names its vector forms in an attribute, `vector-function-abi-variant`. The scalar form of a function
 that libmvec has takes its own vector form too, with the same number in all lanes, and a kernel with arrays
-has no other: so a value depends on its argument only, not on where in an array it stands, on the array's
-layout, or on what LLVM vectorises. What is computed twice is equal, as the adjoints of extrema need. A
-function that libmvec has not is called lane by lane, and all else in the loop is vectorised nevertheless.
+has no other. A value therefore depends only on its argument, not on its place in an array, on the array's
+layout, or on what LLVM vectorises. Values computed twice are equal, as the adjoints of extrema need. A
+function that libmvec lacks is called lane by lane; the rest of the loop is still vectorised.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def total(node: Node) -> str:
 
 
 def _begun(statement: Stmt) -> str:
-    """The variable that each iteration begins anew; empty if a statement does not do so."""
+    """The variable that each iteration starts again; empty if a statement does not do so."""
     match statement:
         case Assign(name=name) if not total(statement):
             return name

@@ -81,7 +81,7 @@ def compile_ahead(func: Func, name: str, native: bool, compared: Sequence[Constr
     for this machine's processor, otherwise for any of its kind.
     """
     if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or name in KEYWORDS | HEADERS:
-        taken = "C has the name" if name in KEYWORDS | HEADERS else "names are letters, digits and _"
+        taken = "C has the name" if name in KEYWORDS | HEADERS else "names have letters, digits and _"
         remedy = f"give the function another name: adc build --name {_free(name)}"
         raise Error(f"{name!r} cannot be the name of a C function: {taken}", remedy=remedy)
     kernel = emit(scheduled(func), allocates=False)

@@ -1,4 +1,4 @@
-"""A compiled function of scalars as a C callback: what numba's `cfunc` makes of generated source.
+"""A compiled function of scalars as a C callback: numba's `cfunc` of generated source.
 
 One rule for the signature. Parameters are C scalars in order (double unless annotated). One result is
 returned, `double f(double, ...)`; several are written in order, `void f(double, ..., double *out)`.
@@ -31,7 +31,7 @@ def c_callback(func: Func, params: Sequence[str]) -> Any:
         return _entry(func, f"{kinds[0]}({given})", names, [f"return {called}[0]"])
     if len(kinds) != 1:
         raise DtypeError(
-            f"{func.name} returns values of several types", remedy="return floats only: k * 1.0 is one"
+            f"{func.name} returns values of several types", remedy="return only floats: write k * 1.0"
         )
     signature = f"types.void({given}{', ' * bool(given)}types.CPointer({kinds[0]}))"
     out, found = mangled.fresh("out"), mangled.fresh("found")
@@ -53,7 +53,7 @@ def c_integrand(func: Func) -> Any:
     results = [r.dtype for r in func.results]
     if results != ["f64"]:
         what = f"{len(results)} results" if len(results) != 1 else results[0]
-        remedy = 'return one float; for one part of a gradient name it, as in grad(f, "x")'
+        remedy = 'return one float; for one part of a gradient choose it, as in grad(f, "x")'
         raise DtypeError(f"{func.name} returns {what}, not a double", remedy=remedy)
     count = len(func.inputs)
     values = ", ".join(f"xx[{k}]" for k in range(count))
@@ -68,7 +68,7 @@ def _scalars(func: Func) -> None:
             if array.rank:
                 raise ShapeError(
                     f"{func.name} is no function of scalars: {name} is an array",
-                    remedy="a C callback takes and returns scalars: for arrays use jitted in @njit code",
+                    remedy="a C callback takes and returns scalars: for arrays use f.jitted in @njit code",
                 )
 
 

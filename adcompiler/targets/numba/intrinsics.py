@@ -1,4 +1,4 @@
-"""What generated code needs of LLVM beyond numba."""
+"""LLVM intrinsics for generated code that numba lacks."""
 
 from __future__ import annotations
 

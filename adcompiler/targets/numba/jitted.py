@@ -1,7 +1,7 @@
-"""A compiled program as a function that the user's own @njit code calls.
+"""A compiled program as a function for the user's own @njit code.
 
-numba asks for an implementation for the types of each call; it is a wrapper around the same kernel, generated
-source too, that allocates the results and cuts the nests into blocks as `targets/cpu/compiled.py` does.
+numba asks for an implementation for the types of each call. It is a generated wrapper around the same kernel
+that allocates the results and cuts the nests into blocks as `targets/cpu/compiled.py` does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Generated numba modules, whose machine code is kept in the cache by entries of our own.
+"""Generated numba modules, whose machine code is kept in our own cache.
 
-numba's own cache unpickles whatever stands in its files. Ours does so only once an entry's digest matched
-(`store.py`); what is damaged is compiled again and replaced.
+numba's cache unpickles whatever is in its files. Ours does so only after an entry's digest has matched
+(`store.py`); damaged entries are compiled again and replaced.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Special functions (`ops/rules/`) and routines on matrices for numba, which generated code imports.
 
-They are compiled into each kernel that calls one, so that its cached machine code holds no address of
-another function. Scalar functions compute in float64; float32 is converted there and back.
+They are compiled into each kernel that calls them, so cached machine code contains no address of another
+function. Scalar functions compute in float64; float32 is converted there and back.
 """
 
 from __future__ import annotations

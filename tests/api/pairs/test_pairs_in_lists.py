@@ -94,7 +94,9 @@ def test_cotangents_of_lists():
     assert_allclose(same.backward(items(20), items(20))[0][3]["v"], [3.0, 4.0])
     one = [{"x": 1.0, "y": None, "v": None}, *[None] * 19]
     assert [g["x"] for g in same.backward(items(20), one)[0]] == [1.0, *[0.0] * 19]
-    with pytest.raises(adc.ShapeError, match=r"the cotangent of r0 has shape \(19,\), the result \(20,\)"):
+    with pytest.raises(
+        adc.ShapeError, match=r"the cotangent of r0 has shape \(19,\), but the result \(20,\)"
+    ):
         same.backward(items(20), one[:-1])
 
 

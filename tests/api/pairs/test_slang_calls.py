@@ -114,7 +114,9 @@ def test_total_adds_a_batch_into_one_number(f, x):
 
 
 def test_a_number_does_not_take_a_gradient_of_another_shape():
-    with pytest.raises(adc.ShapeError, match=r"the pair's d has shape \(\), its gradient \(3,\)") as caught:
+    with pytest.raises(
+        adc.ShapeError, match=r"the pair's d has shape \(\), but its gradient \(3,\)"
+    ) as caught:
         quadratic.backward(2, DiffPair([1, 2, 3], 0.0), [1, 1, 1])
     assert 'accumulator="total"' in caught.value.remedy
 
@@ -279,14 +281,18 @@ def test_total_of_dual_numbers():
 @pytest.mark.parametrize(
     ("mistake", "error", "message"),
     [
-        (lambda: quadratic.backward(3, x=2), adc.Error, "is given x by name, and no cotangent"),
+        (lambda: quadratic.backward(3, x=2), adc.Error, "is given x by name, but no cotangent"),
         (lambda: quadratic.backward(3, 2, dresult=1, _result=DiffPair(1, 1)), adc.Error, "both dresult and"),
         (lambda: quadratic.backward(3, 2, DiffPair(12.0)), adc.ShapeError, "a pair without a derivative"),
         (lambda: quadratic.backward(3, 2, _result=12.0), adc.ShapeError, "the result of backward is a float"),
         (lambda: quadratic(3, 2, _result=np.empty(2)), adc.ShapeError, r"the buffer for r has shape \(2,\)"),
         (lambda: quadratic(3, 2, _result=np.empty((), "f")), adc.DtypeError, "has dtype float32"),
-        (lambda: quadratic(3, 2, _result=[0.0]), adc.DtypeError, "no writable array"),
-        (lambda: quadratic(3, adc.Variable(2), _result=np.empty(())), adc.GraphError, "no graph remembers"),
+        (lambda: quadratic(3, 2, _result=[0.0]), adc.DtypeError, "must be a writable NumPy array"),
+        (
+            lambda: quadratic(3, adc.Variable(2), _result=np.empty(())),
+            adc.GraphError,
+            "cannot be part of a graph",
+        ),
         (
             lambda: moved.backward(Body(DiffPair(np.arange(2)), np.ones(2)), 0.1, None),
             adc.DtypeError,
@@ -310,9 +316,9 @@ def test_total_of_dual_numbers():
         (
             lambda: quadratic.backward(DiffPair(DiffPair(1.0, 1.0)), adc.Variable(2.0, True), 1.0),
             adc.GraphError,
-            "x is a Variable beside pairs of pairs",
+            "x is a Variable among pairs of pairs",
         ),
-        (lambda: quadratic.forward(_deep(7), 1.0), adc.LimitError, "pairs nest 7 deep, 6 at most"),
+        (lambda: quadratic.forward(_deep(7), 1.0), adc.LimitError, "pairs are nested 7 deep; the limit is 6"),
         (
             lambda: moved.backward(Body(np.ones(2), np.ones(2)), 0.1, (np.ones(3), None)),
             adc.ShapeError,

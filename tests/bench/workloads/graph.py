@@ -29,7 +29,7 @@ def tension(xp: Any, x: Any, w: Any, a: Any, b: Any) -> Any:
 
 EDGES = Workload(
     name="gather-scatter",
-    about="Σ w exp(−(x[a] − x[b])²) over 1,000,000 edges of 100,000 nodes, and its gradients by x and w.",
+    about="Σ w exp(−(x[a] − x[b])²) over 1,000,000 edges of 100,000 nodes, and its gradients in x and w.",
     sizes={"full": (100_000, 1_000_000), "quick": (10_000, 100_000), "tiny": (30, 2500)},
     inputs=graph,
     ours=value_and_grad(TENSION, wrt=("x", "w")),

@@ -41,7 +41,7 @@ def energy(xp: Any, x: Any, m: Any) -> Any:
 
 GRADIENT = Workload(
     name="pairwise",
-    about="Σᵢⱼ mᵢ mⱼ / √(|xᵢ − xⱼ|² + 0.01) of 3,000 points in space, and its gradients by x and m.",
+    about="Σᵢⱼ mᵢ mⱼ / √(|xᵢ − xⱼ|² + 0.01) of 3,000 points in space, and its gradients in x and m.",
     sizes={"full": (3000,), "quick": (1000,), "tiny": (70,)},
     inputs=points,
     ours=value_and_grad(ENERGY, "energy"),
@@ -92,7 +92,7 @@ SECOND: dict[str, Build] = {
 
 HVP = Workload(
     name="pairwise-hvp",
-    about="The same energy's Hessian by x, times a direction.",
+    about="The product of the same energy's Hessian in x with a direction.",
     sizes=GRADIENT.sizes,
     inputs=points_and_direction,
     ours=hvp(ENERGY, "energy", "x"),
@@ -131,7 +131,7 @@ def autograd_penalty(xp: Any, x: Any, m: Any) -> Any:
 
 DOUBLE = Workload(
     name="pairwise-double",
-    about="Double backward: Σ |∂energy/∂x|² and its gradients by x and m.",
+    about="Double backward: Σ |∂energy/∂x|² and its gradients in x and m.",
     sizes=GRADIENT.sizes,
     inputs=points,
     ours=value_and_grad(ENERGY, "penalty"),
@@ -166,7 +166,7 @@ def gaussian(xp: Any, x: Any, y: Any, b: Any, c: Any) -> Any:
 
 KERNEL = Workload(
     name="gaussian-kernel",
-    about="Σᵢ cᵢ Σⱼ exp(−|xᵢ − yⱼ|²) bⱼ of 4,000 and 3,000 points, and its gradients by x, y and b.",
+    about="Σᵢ cᵢ Σⱼ exp(−|xᵢ − yⱼ|²) bⱼ of 4,000 and 3,000 points, and its gradients in x, y and b.",
     sizes={"full": (4000, 3000), "quick": (1000, 800), "tiny": (60, 45)},
     inputs=clouds,
     ours=value_and_grad(GAUSSIAN, wrt=("x", "y", "b")),

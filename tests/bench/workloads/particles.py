@@ -42,7 +42,7 @@ def rollout(xp: Any, p: Any, v: Any, m: Any, steps: int, h: float) -> Any:
 
 PARTICLES = Workload(
     name="particles",
-    about="784 particles that attract each other, 10 steps: gradients by first places, speeds and masses.",
+    about="784 particles that attract each other, 10 steps: gradients in positions, speeds and masses.",
     sizes={"full": (784, 10), "quick": (300, 5), "tiny": (40, 3)},
     inputs=swarm,
     ours=value_and_grad(ROLLOUT, wrt=("p", "v", "m")),

@@ -94,7 +94,7 @@ def casadi_decay(args: Arguments, device: str) -> Any:
 
 ODE = Workload(
     name="ode",
-    about="y ← y + h tanh(W y), 64 equations, 1000 steps: Σ y² / 2 at the end and its gradients by W and y.",
+    about="y ← y + h tanh(W y), 64 equations, 1000 steps: Σ y² / 2 at the end and its gradients in W and y.",
     sizes={"full": (64, 1000), "quick": (32, 200), "tiny": (7, 12)},
     inputs=equation,
     ours=value_and_grad(DECAY, wrt=("W", "y")),

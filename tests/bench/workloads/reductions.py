@@ -76,7 +76,7 @@ def autograd_step(args: Arguments, device: str) -> Run:
 
 KMEANS = Workload(
     name="kmeans",
-    about="GradBench's kmeans, k = 50, n = 5000, d = 16: Newton's step from the centroids.",
+    about="GradBench's kmeans, k = 50, n = 5000, d = 16: a Newton step from the centroids.",
     sizes={"full": (5000, 50, 16), "quick": (1000, 20, 8), "tiny": (90, 4, 3)},
     inputs=clusters,
     ours=our_step,

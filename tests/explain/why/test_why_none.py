@@ -157,30 +157,30 @@ STEP = adc.compile("floor(a) * b")
 
 NUMBER = "compute with the Variable itself"
 CUTS = [
-    (by_item, "leave .item() away"),
-    (by_float, "leave float() away"),
-    (by_int, "leave int() away"),
+    (by_item, "remove .item()"),
+    (by_float, "remove float()"),
+    (by_int, "remove int()"),
     (by_math, "np.exp, not math.exp"),
-    (by_value, "leave .value away"),
-    (by_numpy, "leave .numpy() away"),
+    (by_value, "remove .value"),
+    (by_numpy, "remove .numpy()"),
     (by_asarray, "np.stack joins Variables"),
-    (by_detach, "leave detach() away"),
+    (by_detach, "remove detach()"),
     (by_no_grad, "outside of `with adc.no_grad():`"),
     (by_compiled_no_grad, "outside of `with adc.no_grad():`"),
     (by_no_grad_in_place, "outside of `with adc.no_grad():`"),
     (by_variable, "use the Variable itself; clone()"),
     (by_parameter, "use the Variable itself; clone()"),
     (by_variable_of_a_number, "use the Variable itself; clone()"),
-    (by_integer, "leave astype(int) away"),
-    (by_floor, "take a smooth function in its place"),
-    (by_sign, "take a smooth function in its place"),
+    (by_integer, "remove astype(int)"),
+    (by_floor, "use a smooth function"),
+    (by_sign, "use a smooth function"),
     (by_comparison, "use a smooth step"),
     (by_gradient, "create_graph=True"),
     (by_propagate, "return its cotangent from propagate"),
-    (by_assignment, "leave .item() away"),
-    (by_assigned_integers, "leave astype(int) away"),
-    (by_view, "leave .item() away"),
-    (by_change_in_place, "leave detach() away"),
+    (by_assignment, "remove .item()"),
+    (by_assigned_integers, "remove astype(int)"),
+    (by_view, "remove .item()"),
+    (by_change_in_place, "remove detach()"),
     (by_compiled_floor, "smooth"),
 ]
 PERHAPS = (by_int, by_math)  # where only an equal value, or a line nearby, tells
@@ -263,7 +263,7 @@ def test_a_conversion_in_a_comprehension_belongs_to_its_function():
     x, b = leaf([1.0, 2.0]), leaf(5.0)
     y = b * sum([v.item() for v in x])  # sum
     text = adc.why_none(y, x)
-    assert "perhaps one of these values was used in its place" in text
+    assert "perhaps one of these values was used instead" in text
     assert marked(test_a_conversion_in_a_comprehension_belongs_to_its_function, "# sum") in text
 
 
@@ -324,7 +324,7 @@ def test_a_property_that_makes_a_clone_each_time():
 def test_another_leaf_of_the_same_value():
     x, y = leaf([1.0, 2.0], name="x"), leaf([1.0, 2.0], name="y")
     text = adc.why_none((y * 2.0).sum(), x)
-    assert "perhaps it has the same value, and is another object" in text
+    assert "perhaps it has the same value, but is another object" in text
     assert "use one object" in text
 
 

@@ -11,13 +11,13 @@ CASES = {
     "floor": ("def f(m, x):\n    t = floor(m)\n    return t * x", "2:9", "floor(m)", "a smooth function"),
     "sign": ("def f(m, x):\n    return sign(m) * x", "2:12", "sign(m)", "a smooth function"),
     "rint": ("def f(m, x):\n    return round(2 * m) * x", "2:12", "round(2 * m)", "a smooth function"),
-    "zero": ("def f(m, x):\n    return m * 0 + x", "2:12", "m * 0", "leave it away"),
+    "zero": ("def f(m, x):\n    return m * 0 + x", "2:12", "m * 0", "remove it"),
     "condition": ("def f(m, x):\n    return where(m > 0, x, -x)", "2:18", "m > 0", "sigmoid("),
     "branch": (
-        "def f(m, x):\n    if m < 1:\n        x = 2 * x\n    return x", "2:8", "m < 1", "a smooth one",
+        "def f(m, x):\n    if m < 1:\n        x = 2 * x\n    return x", "2:8", "m < 1", "a smooth step",
     ),
     "filter": (
-        "def f(m: f64, x: f64[n]):\n    return sum(v for v in x if v > m)", "2:32", "v > m", "a smooth one",
+        "def f(m: f64, x: f64[n]):\n    return sum(v for v in x if v > m)", "2:32", "v > m", "a smooth step",
     ),
     "loop": (
         "def f(m: f64, x: f64[n]):\n    s = 1\n    for v in x:\n        s = s * v + sign(m)\n    return s",

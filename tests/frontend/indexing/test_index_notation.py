@@ -148,11 +148,11 @@ def test_lengths_are_compared_once_a_call() -> None:
     with pytest.raises(adc.OutOfRangeError) as caught:
         f(np.ones(5), np.ones(4))
     assert str(caught.value) == (
-        "<expression>:2:23: index: the axis has length 4 (axis 0 of y), no less than 5 (axis 0 of x) is "
+        "<expression>:2:23: index: the axis has length 4 (axis 0 of y), but at least 5 (axis 0 of x) is "
         "needed\n"
         "        return sum(x[i] * y[i] for i in range(n))\n"
         "                          ^^^^\n"
-        "  help: the arguments have shapes x: (5,), y: (4,); the index must lie in the axis"
+        "  help: the arguments have shapes x: (5,), y: (4,); the index must be inside the axis"
     )
 
 
@@ -191,9 +191,9 @@ MISTAKES = [
         adc.ShapeError,
         "the rows of this list differ in length",
     ),
-    ("»x[x > 0]", adc.DtypeError, "the result is x[mask], whose length only values tell"),
+    ("»x[x > 0]", adc.DtypeError, "the result is x[mask], whose length depends on values"),
     ("»x[0.5]", adc.DtypeError, "an index must be an integer, not the number 0.5"),
-    ("sum(x[i] for i in »range(0, n, 0))", adc.ParseError, "the step of range is a constant that is not 0"),
+    ("sum(x[i] for i in »range(0, n, 0))", adc.ParseError, "the step of range must be a nonzero constant"),
     ("sum(x[i] for i in »range(x[0]))", adc.DtypeError, "range of a scalar of f64"),
     ("sum(x[i] for i in »range(stop=n))", adc.ParseError, "range takes its arguments by position"),
     ("sum(i for i in »5)", adc.DtypeError, "cannot iterate over the number 5"),

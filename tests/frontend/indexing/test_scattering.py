@@ -73,14 +73,14 @@ def test_float32_and_empty_arrays() -> None:
 
 
 REFUSED: dict[str, tuple[tuple[Any, ...], str]] = {
-    "x[i] += v": ((X, np.array([1, -2]), 1.0), "an index names an element twice"),
+    "x[i] += v": ((X, np.array([1, -2]), 1.0), "an index array contains an element twice"),
     "x[i] = v": ((X, np.array([1, 3]), 1.0), "an index is out of range"),
     "x[i] = v ": ((X, AT, X), "the value stored"),
-    "x[x > 0] = v": ((X, AT, X), "how many it takes depends on values"),
-    "x[x > 0] += v": ((X, AT, X), "how many it takes depends on values"),
+    "x[x > 0] = v": ((X, AT, X), "the number of elements depends on values"),
+    "x[x > 0] += v": ((X, AT, X), "the number of elements depends on values"),
     "x[i > 0] = v": ((X, AT, 1.0), "axis 0 of the array and of its mask"),
-    "x[1:, i] = v": ((M, AT, 1.0), "a store at an array of indices and a slice"),
-    "x[i, x[0] > 0] = v": ((M, AT, 1.0), "not a truth value"),
+    "x[1:, i] = v": ((M, AT, 1.0), "a store with both an index array and a slice"),
+    "x[i, x[0] > 0] = v": ((M, AT, 1.0), "not a boolean"),
     "i[i] = v": ((X, AT, 1.0), "a float in an array of i64"),
 }
 

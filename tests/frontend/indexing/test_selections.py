@@ -165,11 +165,11 @@ MISTAKES = [
     ("[v for v in x[x > 0]]", adc.ShapeError, "depends on values", "reduce it"),
     ("sort(x[x > 0])[0]", adc.DtypeError, "sort takes an array", "where\\(mask, x, 0\\)"),
     ("x[x > 0][0]", adc.DtypeError, "has no elements", "reduce it"),
-    ("sum(x[x > 0] * y)", adc.ShapeError, "whose length only values tell", "x\\[mask\\] \\* y\\[mask\\]"),
-    ("sum(x[x > 0] * y[y > 0])", adc.ShapeError, "two masks", "the same mask"),
+    ("sum(x[x > 0] * y)", adc.ShapeError, "whose length depends on values", "x\\[mask\\] \\* y\\[mask\\]"),
+    ("sum(x[x > 0] * y[y > 0])", adc.ShapeError, "two different masks", "the same mask"),
     ("sum(a[x > 0] * x[x > 0])", adc.ShapeError, "rows and elements", "x\\[mask, None\\]"),
-    ("sum(a[:, x > 0])", adc.ParseError, "a mask stands first", "moveaxis"),
-    ("sum(x[a > 0])", adc.ShapeError, "a mask of rank 2", "one a row"),
+    ("sum(a[:, x > 0])", adc.ParseError, "a mask must be the first index", "moveaxis"),
+    ("sum(x[a > 0])", adc.ShapeError, "a mask of rank 2", "or per row"),
     ("sum(x[z > 0])", adc.ShapeError, "lengths", "as long as"),
     ("concatenate((x[x > 0], x))", adc.DtypeError, "concatenate takes arrays", "reduce it"),
     ("x[x > 0].shape", adc.ParseError, "no attribute 'shape'", "len\\(x\\[mask\\]\\)"),
@@ -191,8 +191,8 @@ def test_mistakes_are_named(source, kind, cause, remedy):
 @pytest.mark.parametrize(
     ("line", "cause"),
     [
-        ("x[x > 0] = y", "stored by a mask"),
-        ("x[x > 0] = y[y > 0]", "another mask"),
+        ("x[x > 0] = y", "stored with a mask"),
+        ("x[x > 0] = y[y > 0]", "has another mask"),
         ("k[k > 0] = 0.5", "a float"),
     ],
 )

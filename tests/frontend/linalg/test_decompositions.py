@@ -224,12 +224,12 @@ def test_in_comprehensions_and_loops():
 
 
 MISTAKES = [
-    ("qr(a.T)", adc.OutOfRangeError, "less rows than columns", None),
-    ("pinv(a, rcond=a)", adc.ParseError, "pinv: rcond is a number, not an array", "leave rcond out"),
+    ("qr(a.T)", adc.OutOfRangeError, "fewer rows than columns", None),
+    ("pinv(a, rcond=a)", adc.ParseError, "pinv: rcond must be a number, not an array", "omit rcond"),
     ("svd(a)", adc.ParseError, "full matrices", "full_matrices=False"),
     ("qr(a, 'complete')", adc.ParseError, "no mode 'complete'", "reduced"),
-    ("eigh(a)", adc.ShapeError, "eigh: the axes", "equally long"),
-    ("expm(a)", adc.ShapeError, "expm: the axes", "equally long"),
+    ("eigh(a)", adc.ShapeError, "eigh: the axes", "same length"),
+    ("expm(a)", adc.ShapeError, "expm: the axes", "same length"),
     ("eigh(a[0])", adc.ShapeError, "takes a matrix", None),
     ("lstsq(a, a[:3])", adc.ShapeError, "the lengths", None),
 ]

@@ -127,7 +127,7 @@ def test_random_specifications(seed):
         ('einsum("i", x)', adc.ShapeError, "'i' names 1 axes of an array of rank 2"),
         ('einsum("ij->ik", x)', adc.ParseError, "'ik' names 'k', no operand's axis"),
         ('einsum("ij->ii", x)', adc.ParseError, "'ii' names an axis twice"),
-        ('einsum("i1", x)', adc.ParseError, "'i1' is no group of letters"),
+        ('einsum("i1", x)', adc.ParseError, "'i1' is not a group of letters"),
         ("einsum(x, y)", adc.ParseError, "einsum takes a specification"),
     ],
 )

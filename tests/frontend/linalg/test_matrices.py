@@ -146,9 +146,9 @@ def test_mistakes_are_named(source, cause):
     ("axes", "kind", "cause"),
     [
         ("[[2], [0]]", adc.OutOfRangeError, "axis 2 is out of range"),
-        ("[[0, 0], [0, 1]]", adc.OutOfRangeError, "an axis is named twice"),
-        ("[[0.5], [0]]", adc.ParseError, "integers known while compiling"),
-        ("[[sum(m)], [0]]", adc.ParseError, "integers known while compiling"),
+        ("[[0, 0], [0, 1]]", adc.OutOfRangeError, "an axis is given twice"),
+        ("[[0.5], [0]]", adc.ParseError, "integers known at compile time"),
+        ("[[sum(m)], [0]]", adc.ParseError, "integers known at compile time"),
     ],
 )
 def test_axes_that_are_none(axes, kind, cause):

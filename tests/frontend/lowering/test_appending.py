@@ -100,17 +100,20 @@ REFUSED: dict[str, tuple[str, str]] = {
     ),
     "for v in x:\n    if v > w:\n        continue\n    »out.append(v)\nreturn out": (
         "not known",
-        "0.0 where",
+        "0.0 if",
     ),
-    "»for v in x:\n    if v > w:\n        break\n    out.append(v)\nreturn out": ("not known", "0.0 where"),
+    "»for v in x:\n    if v > w:\n        break\n    out.append(v)\nreturn out": ("not known", "0.0 if"),
     "»for v in x:\n    if v > w:\n        return out\n    out.append(v)\nreturn out": (
         "not known",
-        "0.0 where",
+        "0.0 if",
     ),
-    "»while w < 9:\n    w = w * 2\n    out.append(w)\nreturn out": ("not known", "in a for of known length"),
+    "»while w < 9:\n    w = w * 2\n    out.append(w)\nreturn out": (
+        "not known",
+        "in a for loop of known length",
+    ),
     "»for i in range(len(x)):\n    for j in range(i):\n        out.append(w)\nreturn out": (
         "not known",
-        "for of",
+        "for loop of",
     ),
     "for u in x:\n    if u > w:\n        »for v in x:\n            out.append(v)\nreturn out": (
         "not known",
@@ -118,13 +121,16 @@ REFUSED: dict[str, tuple[str, str]] = {
     ),
     "»if w > 0:\n    out.append(w)\nreturn out": (
         "the length of the list out depends on values",
-        "0.0 where",
+        "0.0 if",
     ),
     "»x.append(w)\nreturn x": ("an array of rank 1 has no append", "concatenate((x, [v]))"),
-    "»out.append(w, x)\nreturn out": ("append takes one value", "out.append(v)"),
+    "»out.append(w, x)\nreturn out": ("append takes exactly one value", "out.append(v)"),
     "for v in x:\n    out.append(»sum(out))\nreturn out": ("not a list that a loop appends to", ""),
-    "for v in x:\n    out.append(v)\n    y = »out[:2]\nreturn out": ("is read as a whole", "behind the loop"),
-    "for v in x:\n    out.append(v)\n    »y = out\nreturn y": ("gets another name", "behind the loop"),
+    "for v in x:\n    out.append(v)\n    y = »out[:2]\nreturn out": (
+        "is read as a whole",
+        "after the loop",
+    ),
+    "for v in x:\n    out.append(v)\n    »y = out\nreturn y": ("gets another name", "after the loop"),
     "for v in x:\n    out.append(v)\n    »out.append(x)\nreturn out": ("differ in shape", "of one shape"),
     "for v in x:\n    out.append(»out[-1])\nreturn out": ("an index is out of range", "count from 0"),
 }

@@ -98,9 +98,9 @@ REFUSED = {
     "def f(x, k=y):\n    return x": "unknown name 'y'",
     "def f(k=1, x):\n    return x": "'x' without a default follows one with",
     "def g(x, k):\n    return x\n\ndef f(x, k=1.0):\n    return g(x)": "g takes",
-    "def f(x: str):\n    return x": "the annotation of 'x' is no type",
-    "def f(x: int):\n    return x": "x is f64, its annotation int",
-    "def f(x: bool):\n    return x": "x is f64, its annotation bool",
+    "def f(x: str):\n    return x": "the annotation of 'x' is not a type",
+    "def f(x: int):\n    return x": "x is f64, but its annotation is int",
+    "def f(x: bool):\n    return x": "x is f64, but its annotation is bool",
 }
 
 
@@ -114,9 +114,9 @@ def test_annotations_of_python() -> None:
     f = adc.compile("def f(x: np.ndarray, k: int, s: float, b: bool):\n    return x[k] * s if b else s")
     assert f(X, 2, 3, True) == 12
     assert f(X.astype(np.float32), 2, np.float32(3), True).dtype == np.float32
-    with pytest.raises(adc.ShapeError, match="s has rank 1, its annotation rank 0"):
+    with pytest.raises(adc.ShapeError, match="s has rank 1, but its annotation has rank 0"):
         f(X, 2, X, True)
-    with pytest.raises(adc.DtypeError, match="x is a tuple of 2, its annotation ndarray"):
+    with pytest.raises(adc.DtypeError, match="x is a tuple of 2, but its annotation is ndarray"):
         f((X, X), 2, 1.0, True)
     g = adc.compile("def g(x: 'float | np.ndarray', y: NDArray[np.float64], z: list[float], w: tuple):\n"
                     "    return x * y * z + w[0]")  # fmt: skip
@@ -177,7 +177,7 @@ def test_a_captured_array_keeps_its_type() -> None:
 
 
 def test_a_large_array_is_made_a_parameter() -> None:
-    with pytest.raises(adc.ParseError, match="an array of 257 elements of the surrounding program"):
+    with pytest.raises(adc.ParseError, match="an array of 257 elements from the surrounding program"):
 
         @adc.function
         def f(x):

@@ -61,9 +61,9 @@ ATTRIBUTES = [
 INDICES = [
     ("x[1.5]", "an index must be an integer, not the number 1.5"),
     ("x[None, 'a']", "an index must be an integer, not a text"),
-    ("x[1:2:0]", "a slice's step is a constant that is not 0"),
-    ("x[1.5:]", "a slice's bounds are integers or sizes"),
-    ("def f(x: f64[n, m]):\n    return x[0, ::0.5]", "a slice's bounds are integers or sizes"),
+    ("x[1:2:0]", "the step of a slice must be a nonzero constant"),
+    ("x[1.5:]", "the bounds of a slice must be integers or sizes"),
+    ("def f(x: f64[n, m]):\n    return x[0, ::0.5]", "the bounds of a slice must be integers or sizes"),
 ]
 
 # What some arguments, or none of the calls, would make a mistake.

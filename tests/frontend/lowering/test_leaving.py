@@ -144,9 +144,9 @@ def test_what_a_loop_returns_keeps_its_type() -> None:
 
 LOOP = "    for v in x:\n        if v > 3:\n"
 REFUSED = {
-    f"{LOOP}            return 0.0\n        if v > 2:\n            return x\n    return x": "the same rank",
+    f"{LOOP}            return 0.0\n        if v > 2:\n            return x\n    return x": "different ranks",
     f"{LOOP}            return 0.0\n    return x": "the result has rank 0 in one",
-    f"{LOOP}            return None\n    return x": "cannot return what is no number",
+    f"{LOOP}            return None\n    return x": "cannot return a value that is not a number",
     f"{LOOP}            return v": "a branch ends without a return",
 }
 

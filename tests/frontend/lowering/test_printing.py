@@ -42,7 +42,7 @@ PROGRAMS = {
         "        print(len(out))\nprint(out)\nreturn sum(out)",
         "1 to 4 (3 times)\n1 to 9 (9 times)\n[ 1.  2.  4.  2.  4.  8.  4.  8. 16.]\n",
     ),
-    "known while compiling": ("for k in (1, 2):\n    print('k', k, k * w)\nreturn x", "k 1 2.\nk 2 4.\n"),
+    "known at compile time": ("for k in (1, 2):\n    print('k', k, k * w)\nreturn x", "k 1 2.\nk 2 4.\n"),
 }  # fmt: skip
 
 
@@ -106,7 +106,7 @@ def test_a_mistake_in_what_is_printed_is_told() -> None:
     with pytest.raises(adc.ParseError, match="unknown name 'y'") as caught:
         adc.compile("def f(x):\n    print('y', y)\n    return x")
     assert (caught.value.line, caught.value.column) == (2, 16)
-    with pytest.raises(adc.ParseError, match="on a line of its own"):
+    with pytest.raises(adc.ParseError, match="on a separate line"):
         adc.compile("def f(x):\n    y = print(x)\n    return x")
 
 

@@ -81,7 +81,7 @@ def test_a_length_that_a_scalar_holds(places: str, backend: str) -> None:
     assert f(*before, 0.2) == 1.0
     np.testing.assert_allclose(adc.grad(f, "k")(*before, 3.7), 1.5 * 1.85**2, rtol=1e-14)
     np.testing.assert_allclose(adc.hvp(f, "k")((*before, 3.7), 1.0), 1.5 * 1.85, rtol=1e-14)
-    with pytest.raises(adc.OutOfRangeError, match="no number of 64 bits"):
+    with pytest.raises(adc.OutOfRangeError, match="not a 64-bit integer"):
         f(*before, 1e300)
 
 
@@ -117,7 +117,7 @@ def test_a_length_that_cannot_be(made: str, backend: str) -> None:
     """It is refused at once, and not taken modulo 2**64, or for a loop of years."""
     f = adc.compile(f"def f(x, k: i64):\n    return sum({made}) * x[0]", backend=backend)
     for call in (f, adc.grad(f, "x")):
-        with pytest.raises(adc.LimitError, match="more memory than there is"):
+        with pytest.raises(adc.LimitError, match="more memory than available"):
             call(X, TOO_LONG[made])
 
 
@@ -125,7 +125,7 @@ def test_a_length_that_cannot_be(made: str, backend: str) -> None:
 def test_a_computed_length_that_cannot_be(backend: str) -> None:
     f = adc.compile("def f(x, k: i64[m]):\n    return sum(zeros(k[0]) + 1) * x[0]", backend=backend)
     assert f(X + 1, np.array([3])) == 3.0
-    with pytest.raises(adc.ShapeError, match="more memory than there is"):
+    with pytest.raises(adc.ShapeError, match="more memory than available"):
         f(X, np.array([2**60]))
 
 

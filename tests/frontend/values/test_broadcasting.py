@@ -250,5 +250,5 @@ def test_an_annotated_number_is_that_length(given: np.ndarray) -> None:
 @pytest.mark.parametrize(("given", "rank"), [(1.0, 0), (np.ones((3, 3)), 2)])
 def test_an_annotated_rank_is_that_rank(given: Any, rank: int) -> None:
     f = adc.compile("def f(x: f64[3]):\n    return sum(x)", backend="numpy")
-    with pytest.raises(adc.ShapeError, match=f"x has rank {rank}, its annotation rank 1"):
+    with pytest.raises(adc.ShapeError, match=f"x has rank {rank}, but its annotation has rank 1"):
         f(given)

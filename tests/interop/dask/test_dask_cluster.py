@@ -272,8 +272,8 @@ def test_what_cannot_be_sent_or_compiled_is_refused_at_once(client):
     [
         ((np.ones(3), np.ones(4)), 0, r"\[3, 4\] cases"),
         ((np.ones(0), np.ones(0)), 0, r"\[0\] cases"),
-        ((np.ones(3), 1.0), 0, "one entry a case"),
-        ((np.ones(3), 1.0), (None, None), "0 for one of them"),
+        ((np.ones(3), 1.0), 0, "one entry per case"),
+        ((np.ones(3), 1.0), (None, None), "0 for at least one"),
         ((np.ones(3), 1.0), (1, None), "0 or None for each"),
     ],
 )

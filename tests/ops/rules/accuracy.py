@@ -125,12 +125,12 @@ def measured(case: Case, dtype: Any, count: int = POINTS, precise: bool = False)
 INTRODUCTION = """\
 # Accuracy
 
-Elementary functions in kernels with arrays take many numbers at once. With AVX-512, {names} are adcompiler's
-own, with errors of at most {most} units in the last place (ulp) where they were measured. All others, and
-all with AVX2, are those of glibc's libmvec where it has them (x86-64; glibc 2.35 or later for all of them),
-with no more than 4 ulp. Kernels of numbers alone, and all kernels where there is no libmvec (musl, macOS,
-Windows, other processors), call the scalar C library; so do the kernels of a function that is compiled with
-`precise=True`, and of its derivatives:
+Kernels with arrays compute elementary functions on vectors. With AVX-512, {names} are adcompiler's own
+implementations, with measured errors of at most {most} units in the last place (ulp). All others, and all
+with AVX2, are those of glibc's libmvec if it has them (x86-64; glibc 2.35 or later has all), with at most 4
+ulp. Kernels that work only on scalars, and all kernels on platforms without libmvec (musl, macOS, Windows,
+other processors), call the scalar C library. So do the kernels of functions compiled with `precise=True`,
+and of their derivatives:
 
 ```python
 import adcompiler as adc
@@ -139,18 +139,20 @@ f = adc.compile("sum(exp(-x * x))", precise=True)
 g = adc.grad(f)  # precise as well
 ```
 
-The value of a function depends on its argument only: not on the place in an array, on the array's length or
-layout, or on the number of threads. Edges are those of C: infinities, NaN, -0.0 and subnormal numbers give
-what the scalar functions give. Powers with small exponents, whole or one half more, are multiplications and
-a square root, in precise kernels too; `x ** 0.5` is the square root, as in NumPy.
+The value of a function depends only on its argument. It does not depend on the place in an array, on the
+array's length or layout, or on the number of threads. Special values follow C: infinities, NaN, -0.0 and
+subnormal numbers give the same results as the scalar functions. Powers with small exponents that are whole
+or half-integer become multiplications and a square root, also in precise kernels; as in NumPy, `x ** 0.5` is
+the square root.
 
-The environment variable `ADC_VECTOR_MATH` leaves the vectors out (`0`), or takes those of AVX2 where there is
-AVX-512 (`256`). What only numba compiles, `f.jitted`, `f.cfunc` and `adc build` always have the scalar
-functions.
+The environment variable `ADC_VECTOR_MATH` turns vector functions off (`0`), or selects those of AVX2 on a
+machine with AVX-512 (`256`). Code that only numba compiles, `f.jitted`, `f.cfunc` and `adc build` always use
+the scalar functions.
 
-The greatest errors in ulp that were measured against mpmath, at {points} random points a function, half of
-them of all magnitudes (angles up to 1e10 in float64 and 1e4 in float32). The precise functions are those of
-the same C library. `PYTHONPATH=tests python tests/ops/rules/accuracy.py` measures again and writes this page.
+The table shows the largest errors in ulp, compared with mpmath at {points} random points per function. Half
+of the points cover all magnitudes (angles up to 1e10 in float64 and 1e4 in float32). The precise functions
+are those of this C library. `PYTHONPATH=tests python tests/ops/rules/accuracy.py` measures again and writes
+this page.
 
 """
 

@@ -15,21 +15,21 @@ PATH = Path(__file__).parents[3] / "docs" / "rules.md"
 INTRODUCTION = """\
 # The rule table
 
-Every primitive is one entry in `adcompiler/ops`. This page is generated from those entries and from
-`tests/ops/rules/edges.py`; a test keeps it up to date (`PYTHONPATH=tests python tests/ops/rules/document.py`
-writes it anew).
+Every primitive is one entry in `adcompiler/ops/rules/`. This page is generated from those entries and from
+`tests/ops/rules/edges.py` by `PYTHONPATH=tests python tests/ops/rules/document.py`. A test checks that it is
+up to date.
 
-A derivative is a text in the language itself: it names the parameters and the result `r`, and it is
-differentiated by the same rules again for higher orders. `where` on top of a text decides before
-anything is multiplied, so that 0 never meets infinity. Tests prove each text against SymPy's
-derivative and against finite differences, to the second order, and each kernel against NumPy.
+A derivative is an expression in the language. It may use the parameters and the result `r`, and higher
+orders differentiate it with the same rules. A `where` at the top of a derivative is evaluated before any
+multiplication, so 0 is never multiplied by infinity. Tests compare each derivative with SymPy's and with
+finite differences, to second order, and each kernel with NumPy.
 """
 
 EDGE_INTRODUCTION = """\
 ## Kinks, ties and edges
 
-At a kink the derivative is 0 (`abs`, `relu`, `hypot`), at a tie it is split evenly, at the edge of a
-domain it is the limit, which may be infinite; steps have derivative 0 everywhere, also at the jump.
+At a kink (`abs`, `relu`, `hypot`) the derivative is 0. At a tie it is split evenly. At the edge of a domain
+it is the limit, which may be infinite. Step functions have derivative 0 everywhere, also at the jump.
 """
 
 LONGEST = 130
@@ -42,7 +42,7 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def derivatives(entry: Primitive) -> str:
-    shown = ["an asymptotic series" if len(t) > LONGEST else f"`{t}`" for t in entry.partials]
+    shown = ["a longer expression" if len(t) > LONGEST else f"`{t}`" for t in entry.partials]
     if len(shown) < 2:
         return "".join(shown)
     return "<br>".join(f"{p}: {t}" for p, t in zip(entry.params, shown, strict=True))
@@ -58,12 +58,12 @@ def rules() -> str:
     for title, entries in SECTIONS.items():
         parts.append(f"## {title}\n\n" + table(("function", "meaning", "derivative"), map(row, entries)))
     aliases = [(f"`{alias}`", f"`{name}`") for alias, name in ALIASES.items()]
-    parts.append("## Other names\n\n" + table(("name", "is"), aliases))
+    parts.append("## Other names\n\n" + table(("alias", "function"), aliases))
     edges = [
         (f"`{name}({', '.join(map(repr, point))})`", by.replace(" ", ", "), f"{value:.6g}", why)
         for name, point, by, value, why in EDGES
     ]
-    parts.append(EDGE_INTRODUCTION + "\n" + table(("at", "derivative by", "is", "because"), edges))
+    parts.append(EDGE_INTRODUCTION + "\n" + table(("at", "derivative in", "value", "reason"), edges))
     return "\n".join(parts)
 
 

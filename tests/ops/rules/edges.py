@@ -1,4 +1,4 @@
-"""Derivatives at kinks, ties and edges: (function, point, by which parameters, derivative, why)."""
+"""Derivatives at kinks, ties and edges: (function, point, by which parameters, derivative, reason)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ EDGES: tuple[tuple[str, tuple[float, ...], str, float, str], ...] = (
     ("hypot", (1e200, 1e200), "x", 0.5**0.5, EXACT),
     ("atan2", (0.0, 0.0), "y", 0, "0 where there is no limit"),
     ("atan2", (0.0, 0.0), "x", 0, "0 where there is no limit"),
-    ("atan2", (0.0, -1.0), "y", -1, "smooth but for the jump of the value"),
+    ("atan2", (0.0, -1.0), "y", -1, "smooth except at the jump of the value"),
     ("hypot", (0.0, 0.0), "x x", 0, KINK),
     ("hypot", (0.0, 2.0), "x x", 0.5, JET),
     ("atan2", (1e200, 1e200), "y", 5e-201, EXACT),

@@ -58,7 +58,7 @@ def test_a_call_means_what_it_does_in_python_or_is_refused(text, backend):
             refused[a, b] = str(error)
         else:
             np.testing.assert_array_equal(found, python(text, a, b))
-    assert all("is negative, where it is a length or a bound" in said for said in refused.values())
+    assert all("is negative, but used as a length or bound" in said for said in refused.values())
     assert all(a < 0 or b < 0 for a, b in refused)
 
 

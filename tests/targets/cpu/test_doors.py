@@ -116,7 +116,7 @@ OTHERS = {
     "a name": lambda f: f(x=1.0, y=2.0),
     "integers": lambda f: f(1, 2),
     "NumPy's integers": lambda f: f(np.int64(1), 2.0),
-    "a truth value": lambda f: f(True, 2.0),
+    "a boolean": lambda f: f(True, 2.0),
     "NumPy's float": lambda f: f(np.float64(1.0), 2.0),
     "float32": lambda f: f(np.float32(1.0), np.float32(2.0)),
     "an array": lambda f: f(np.arange(4.0), 2.0),

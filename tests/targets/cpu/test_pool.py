@@ -90,13 +90,13 @@ def test_a_number_of_threads_for_all_and_for_one_function() -> None:
 
 @pytest.mark.parametrize("count", [0, -1, 2.0, True, "two", None, 1025])
 def test_what_is_no_number_of_threads(count: Any) -> None:
-    with pytest.raises(adc.Error, match="is no number of threads"):
+    with pytest.raises(adc.Error, match="is not a number of threads"):
         adc.set_num_threads(count)
     if count is not None:
         for backend in ("cpu", "numpy"):
-            with pytest.raises(adc.Error, match="is no number of threads"):
+            with pytest.raises(adc.Error, match="is not a number of threads"):
                 adc.compile("x + 1", backend=backend, threads=count)
-        with pytest.raises(adc.Error, match="is no number of threads"):
+        with pytest.raises(adc.Error, match="is not a number of threads"):
             adc.function(threads=count)(shared)
 
 

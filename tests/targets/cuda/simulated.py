@@ -351,7 +351,7 @@ def test_buffers_on_the_device_are_checked() -> None:
         f.into(cuda.to_device(np.ones(4)), x)
     with pytest.raises(adc.DtypeError, match="float16"):
         f.into(cuda.to_device(np.ones(3, np.float16)), x)  # of float64
-    with pytest.raises(adc.DtypeError, match="no writable array"):
+    with pytest.raises(adc.DtypeError, match="must be a writable NumPy array"):
         adc.compile("x * 2").into(cuda.to_device(x), x)
 
 

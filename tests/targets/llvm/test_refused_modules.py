@@ -42,7 +42,7 @@ def test_users_are_told_of_a_module_that_llvm_refuses_and_get_their_results(text
     monkeypatch.delenv("ADC_STRICT")
     broken(text, monkeypatch)
     f = adc.compile("def product(x, y): return sum(x * y)")
-    with pytest.warns(RuntimeWarning, match="fault of adcompiler: LLVM refuses the code of product"):
+    with pytest.warns(RuntimeWarning, match="bug in adcompiler: LLVM refuses the code of product"):
         assert f(np.ones(3), np.ones(3)) == 3
 
 

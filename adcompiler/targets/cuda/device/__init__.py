@@ -1,1 +1,1 @@
-"""What CUDA kernels call and what launches them."""
+"""Device functions that CUDA kernels call, and the launch of kernels."""

@@ -1,7 +1,7 @@
-"""What a call passes and gets: arrays of the host, or of a device, of whatever library.
+"""Arguments and results of a call: arrays on the host or on a device, of any library.
 
-Arrays on the device are used where they are, on their library's current stream, and results are arrays of the
-same library. NumPy's arrays are copied there, and results back.
+Arrays on the device are used in place, on their library's current stream, and results are arrays of the same
+library. NumPy arrays are copied there, and results back.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _told = False
 
 
 class CopyNotice(UserWarning):
-    """NumPy's arrays are copied to the device and back at each call."""
+    """NumPy arrays are copied to the device and back at each call."""
 
 
 class Caller:
@@ -52,7 +52,7 @@ class Caller:
     def written(self, array: Any) -> Any:
         """An array that results are written to, as kernels take it."""
         if library(array) == "jax":
-            raise DtypeError("JAX's arrays cannot be written to", remedy="call without buffers")
+            raise DtypeError("JAX arrays cannot be written to", remedy="call without buffers")
         return viewed(array, self.stream)
 
     def apart(self) -> dict[int, Any]:
@@ -85,7 +85,7 @@ def notice(size: int) -> None:
         _told = True
         warnings.warn(
             "NumPy arrays are copied to the CUDA device, and results back, at each call: "
-            "pass arrays that are there (CuPy, PyTorch, JAX, numba.cuda.to_device) to keep them there",
+            "pass arrays on the device (CuPy, PyTorch, JAX, numba.cuda.to_device) to avoid this",
             CopyNotice,
             stacklevel=2,
         )
@@ -102,7 +102,7 @@ def is_half(arg: Any) -> bool:
 
 
 def bits(array: Any) -> Any:
-    """An array of bfloat16 as whole numbers, of which kernels make float32; any other as it is."""
+    """An array of bfloat16 as integers, of which kernels make float32; any other as it is."""
     if str(array.dtype).removeprefix("torch.") != "bfloat16":
         return array
     return array.view(sys.modules["torch"].int16 if library(array) == "torch" else "int16")
@@ -146,8 +146,8 @@ def viewed(array: Any, stream: Any = 0) -> Any:
     here, there = cuda.get_current_device().id, device_of(array)
     if there not in (None, here):
         raise DtypeError(
-            f"an array is on device {there}, and kernels run on device {here}",
-            remedy=f"call inside of `with numba.cuda.gpus[{there}]:`, or move the array",
+            f"an array is on device {there}, but kernels run on device {here}",
+            remedy=f"call inside `with numba.cuda.gpus[{there}]:`, or move the array",
         )
     array = bits(array)
     if library(array) == "jax":

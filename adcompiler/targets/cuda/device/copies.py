@@ -1,5 +1,5 @@
-"""Copies of arrays on the device that need not lie in one piece, numba's own copies whole pieces only; and of
-rows whose numbers only the device knows."""
+"""Copies of arrays on the device that need not be contiguous, as numba's copies require; and of rows whose
+indices only the device knows."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What generated kernels import: a device's names, or those of numba's simulator; how they are loaded and
-launched, and launches captured."""
+"""Imports of generated kernels: names of a device or of numba's simulator; loading, launching and capture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The library's routines (`kernels/routines/library.py`) for kernels of a device: one thread a matrix."""
+"""The library's routines (`kernels/routines/library.py`) for device kernels: one thread per matrix."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Sequences of launches that the driver takes once and launches again as one: CUDA's graphs.
+"""CUDA graphs: sequences of launches that are captured once and launched again as one.
 
-While a stream captures, nothing may wait for it, nor copy from the host. numba's launch (0.30) of a kernel
-that is loaded does neither: it finds the kernel by the types of its arguments, gives arrays of the device by
-their addresses, lengths and strides, and numbers by their values, and calls cuLaunchKernelEx. So kernels must
-have been launched before, and their arguments must lie on the device.
+While a stream is captured, nothing may wait for it or copy from the host. numba's launch (0.30) of a loaded
+kernel does neither: it finds the kernel by the types of its arguments, passes device arrays by addresses,
+lengths and strides, and numbers by value, and calls cuLaunchKernelEx. Kernels must therefore have been
+launched before, and their arguments must be on the device.
 """
 
 from __future__ import annotations

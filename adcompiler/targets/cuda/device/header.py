@@ -1,4 +1,4 @@
-"""The top of a generated module: what its text uses, and no more."""
+"""The header of a generated module: only the imports and definitions that it uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What generated kernels use on a device, besides NumPy's and `math`'s functions."""
+"""Device functions of generated kernels, besides those of NumPy and `math`."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ mul_rn, div_rn = binary(libdevice.dmul_rn, libdevice.fmul_rn), binary(libdevice.
 
 
 def wide(x: Any) -> Any:
-    """A float32 from what it is stored as: float16, the bits of bfloat16 as a whole number, or float32."""
+    """A float32 from what it is stored as: float16, the bits of bfloat16 as an integer, or float32."""
     raise NotImplementedError
 
 
@@ -83,7 +83,7 @@ def _wide(x: Any) -> Callable[[Any], Any]:
 
 
 def narrow(array: Any, x: Any) -> Any:
-    """A float32 as an array stores it: float16, the bits of bfloat16 as a whole number, or what it is."""
+    """A float32 as an array stores it: float16, the bits of bfloat16 as an integer, or what it is."""
     raise NotImplementedError
 
 

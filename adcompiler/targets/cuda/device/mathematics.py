@@ -20,7 +20,7 @@ inf, nan, pi = numpy.inf, numpy.nan, numpy.pi
 
 
 def _unary(name: str) -> Callable[[Any], Any]:
-    """A function of libdevice by the type of its argument; whole numbers stay what they are."""
+    """A function of libdevice by the type of its argument; integers stay what they are."""
     wide, narrow = getattr(libdevice, name), getattr(libdevice, f"{name}f")
 
     def function(x: Any) -> Any:
@@ -57,7 +57,7 @@ def binary(wide: Callable[[Any, Any], Any], narrow: Callable[[Any, Any], Any]) -
 
 
 def _whole(name: str) -> Callable[[Any], Any]:
-    """A rounding: whole numbers are what they are."""
+    """A rounding: integers are what they are."""
     rounded = _unary(name)
 
     def function(x: Any) -> Any:

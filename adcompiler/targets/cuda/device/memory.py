@@ -1,7 +1,7 @@
-"""Memory of a device: what a program needs besides its arguments.
+"""Device memory of a program, besides its arguments.
 
-Temporaries are kept from call to call. Results are new arrays; when nobody holds one any more, its memory is
-for the next result of its size: asking the driver costs more than most kernels.
+Temporaries are kept between calls. Results are new arrays; when one is no longer referenced, its memory is
+used for the next result of its size: asking the driver costs more than most kernels.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST_SPARE = 8  # the share of the device's memory that may be spare: an eighth 
 
 
 class Memory:
-    """Buffers by name; one that is too small is made anew."""
+    """Buffers by name; one that is too small is made again."""
 
     def __init__(self) -> None:
         self.kept: dict[tuple[str, str], Any] = {}

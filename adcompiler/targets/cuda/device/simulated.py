@@ -1,7 +1,7 @@
-"""What generated kernels use in numba's simulator: the same names as in `intrinsics.py`, in plain Python.
+"""Device functions in numba's simulator: the same names as in `intrinsics.py`, in plain Python.
 
-The simulator runs a thread of Python for each one of a block, so that a warp has few lanes here, and a block
-is one warp. Floats are NumPy's scalars: 1 / 0 is inf, as on a device.
+The simulator runs a Python thread for each thread of a block, so a warp has few lanes here, and a block is
+one warp. Floats are NumPy scalars: 1 / 0 is inf, as on a device.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def rsqrt(x: Any) -> Any:
 
 
 def uint64(value: Any) -> int:
-    """A whole number as an unsigned one of 64 bits."""
+    """An integer as an unsigned one of 64 bits."""
     return int(value) % 2**64
 
 
@@ -60,14 +60,14 @@ def div_rn(x: Any, y: Any) -> Any:
 
 
 def wide(x: Any) -> Any:
-    """A float32 from what it is stored as: float16, the bits of bfloat16 as a whole number, or float32."""
+    """A float32 from what it is stored as: float16, the bits of bfloat16 as an integer, or float32."""
     if isinstance(x, np.int16):
         return np.array([int(x) % 2**16 << 16], np.uint32).view(np.float32)[0]
     return np.float32(x)
 
 
 def narrow(array: Any, x: Any) -> Any:
-    """A float32 as an array stores it: float16, the bits of bfloat16 as a whole number, or what it is."""
+    """A float32 as an array stores it: float16, the bits of bfloat16 as an integer, or what it is."""
     if array.dtype == np.int16 and isinstance(x, np.floating):
         (found,) = np.array([x], np.float32).view(np.uint32)
         bits = int(found)

@@ -1,6 +1,6 @@
-"""Cooperative groups: what a *team* does, a block or warp whose threads do the same until they share a loop.
+"""Cooperative groups: a *team* is a block or warp whose threads do the same work until they share a loop.
 
-Between what one thread stores and others read there are barriers.
+Barriers separate stores by one thread from reads by others.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """From a schedule to the kernels of a device.
 
-A nest of the program is a kernel over the points of its outermost loops: thread by thread, or a team (a warp,
-a block) a point that shares the loops inside. Sums over these points leave a partial sum a block. What is in
-no nest, numbers and loops of the program, is computed by one block, which also adds partial sums, in order.
-Which threads a nest has is decided when lengths are known (`plan.py`); every choice gives the same bits on
-every run.
+A nest of the program is a kernel over the points of its outermost loops: one thread per point, or a team (a
+warp or a block) per point that shares the inner loops. Sums over these points leave one partial sum per
+block. Numbers and loops of the program, which are in no nest, are computed by one block, which also adds
+partial sums in order. The threads of a nest are decided when lengths are known (`plan.py`); every choice
+gives the same bits in every run.
 """
 
 from __future__ import annotations
@@ -308,7 +308,7 @@ class DeviceEmitter(TeamEmitter):
         return Scatter(number, loop, chained(loop, 0, whole=True), task, self.local([task]))
 
     def scatter_text(self, scatter: Scatter) -> KernelText:
-        """The kernel that computes places, as whole numbers, and values; beyond the end for nowhere."""
+        """The kernel that computes places, as integers, and values; beyond the end for nowhere."""
         writer = self.nest_writer([scatter.task], scatter.names)
         writer.enter_points(scatter.chain, *POINTS[""])
         array = scatter.task.array

@@ -1,4 +1,4 @@
-"""The writer of kernels: points that are shared by threads, and teams of threads that share loops."""
+"""The writer of kernels: points shared by threads, and teams of threads that share loops."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Loops of a program whose iterations are too much for one block, or have arrays of computed lengths: the
-host launches each iteration's kernels.
+"""Program loops whose iterations are too large for one block, or have arrays of computed lengths: the host
+launches the kernels of each iteration.
 
-An iteration is steps as a program is. Its number is one of those that stay on the device between kernels:
-these read it there, and the last one of an iteration leaves the next number. So the launches of all
-iterations are the same, and may be captured (`program.py`), but where lengths are computed or a row of an
-iteration is the host's to find. Carried numbers stay in their places between kernels, carried arrays in the
-buffers of the final ones; rows of outs are stored where they stay.
+An iteration consists of steps, like a program. Its counter stays on the device: kernels read it there, and
+the last kernel of an iteration increments it. The launches of all iterations are therefore the same and can
+be captured (`program.py`), unless lengths are computed or the host must find a row of an iteration. Carried
+numbers stay in their places between kernels, carried arrays in the buffers of the final ones; rows of outs
+are stored in place.
 """
 
 from __future__ import annotations

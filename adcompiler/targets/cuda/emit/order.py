@@ -1,7 +1,7 @@
-"""The order of the loops on a device: what an array keeps is outside, so that its sums stay in registers.
+"""The order of loops on a device: kept axes are outside, so sums stay in registers.
 
 The threads of a warp take neighbouring points of the last kept axis. A map, or a sum of everything, follows
-the order of the sums over the same axes, so that they are one kernel: the gradients of a bias and of what it
+the order of the sums over the same axes, so they share a kernel: the gradients of a bias and of the array it
 was added to read their arrays once.
 """
 

@@ -1,5 +1,4 @@
-"""Loops of a program on a device: one block takes the iterations, its threads share what an iteration
-does."""
+"""Program loops on a device: one block runs the iterations, and its threads share the work of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kernels of a program are made of: nests, sums at computed places, products, and single blocks."""
+"""Steps of a program on a device: nests, sums at computed places, products, and single blocks."""
 
 from __future__ import annotations
 

@@ -1,15 +1,14 @@
-"""Pairs of points: what the iterations of a loop read lies in shared memory, tile by tile, for all threads.
+"""Pairs of points: loops over the other points read tiles in shared memory, loaded by all threads.
 
-Threads take a point each, and all of them the same iterations of a loop inside. Where these iterations read
-other points only, which the point around does not decide, a block loads a tile of them, each thread some, and
-every thread goes through the tile. Memory is read once a block, and sums have the same order.
+Each thread has one point, and all run the same iterations of an inner loop. If these iterations read only
+other points, independent of the outer one, a block loads a tile of them, each thread a part, and every thread
+goes through the tile. Memory is read once per block, and sums have the same order.
 
-All threads of a block take part in the loads and meet at the barriers, those beyond the last point too; what
-belongs to a point stands under `if _here`, around the loops over tiles.
+All threads of a block take part in the loads and in the barriers, also those beyond the last point; code for
+a point is under `if _here`, around the loops over tiles.
 
-What a loop in the iterations reads of other points, as y[j, k], is a wide tile: as many rows as memory has
-room for, which is known when lengths are (`iterations_of`). It lies in the memory that a kernel is launched
-with.
+Reads of other points in an inner loop, such as y[j, k], use a wide tile: as many rows as fit into memory,
+which is known when lengths are (`iterations_of`). It is in the dynamic shared memory of the launch.
 """
 
 from __future__ import annotations

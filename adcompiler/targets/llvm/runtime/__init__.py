@@ -1,1 +1,1 @@
-"""What compiled code needs while it runs: the JIT, calls, thread pool, interrupts."""
+"""Run time of compiled code: the JIT, calls, thread pool, interrupts."""

@@ -1,9 +1,8 @@
-"""The functions of a kernel that others call: Python, which passes objects, and the door (`inline_cache.py`),
-which passes what it has taken out of objects.
+"""Entry points of a kernel: for Python (objects) and for the fast path (`inline_cache.py`: extracted values).
 
-The machine code takes numbers and arrays out of objects itself, by Python's stable C interface and the head
-of NumPy's arrays, which is as stable: extension modules read it in the same way. A call costs little more
-than one of `math.exp`.
+The machine code extracts numbers and arrays from objects itself, through Python's stable C interface and the
+header of NumPy arrays, which is equally stable: extension modules read it in the same way. A call costs
+little more than one of `math.exp`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Fast-path dispatch of a kernel, its *door*: what Python calls where arguments are as at the call before.
+"""Fast-path dispatch of a kernel, its *door*: Python calls it if arguments are like those of the last call.
 
-Then all is known beforehand: lengths, how nests are cut, what memory is needed, how results nest. So the
-door compares, fills in addresses and numbers, calls the kernel and nests its results, in one go and without
-a line of Python. Whatever is otherwise, errors too, it leaves to the *general* way: it calls that with the
-same arguments.
+Then everything is known beforehand: lengths, blocks of nests, memory, nesting of results. The door compares,
+fills in addresses and numbers, calls the kernel and nests its results, without running Python code. In all
+other cases, including errors, it calls the *general* way with the same arguments.
 
-There is one machine code for all doors. What makes one that of a kernel is its `self`: a tuple of a table, as
-bytes, the general way, and the objects whose addresses stand in the table. The table is words:
+All doors share one machine code. The `self` of a door makes it that of a kernel: a tuple of a table, as
+bytes, the general way, and the objects whose addresses are in the table. The table consists of words:
 
     arguments, makers, words, checks, outputs   how many there are of each
     kernel, loops                               the address of its `packed`; whether Python's lock is released

@@ -1,4 +1,4 @@
-"""Kernels as functions of Python, without numba: machine code, from the cache where it is there."""
+"""Kernels as Python functions, without numba: machine code, from the cache if it is there."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def report(name: str, error: BrokenModuleError) -> None:
         raise error
     fault = str(error).strip().splitlines()
     warnings.warn(
-        f"a fault of adcompiler: LLVM refuses the code of {name}, which is made in another way or runs on one"
+        f"a bug in adcompiler: LLVM refuses the code of {name}, which is made in another way or runs on one"
         f" thread; please report it: {fault[0] if fault else error!r}",
         RuntimeWarning,
         stacklevel=2,
@@ -272,7 +272,7 @@ def _host() -> Host:
 
 
 def _wait_at_fork() -> None:
-    """A fork waits until no thread is inside of LLVM: in the child its own locks would be held for ever."""
+    """A fork waits until no thread is inside LLVM: in the child its own locks would be held for ever."""
     if hasattr(os, "register_at_fork"):
         from llvmlite.binding import ffi
 

@@ -1,18 +1,18 @@
-"""Polls: how a kernel that runs for long lets others run, and ends when a signal says so.
+"""Polls: how a long-running kernel lets other threads run, and ends on a signal.
 
-Loops that may run for long ask `poll(context)` now and then (`blocks.py`): blocks of a nest, loops with loops
-inside, loops of the program, in strips, and the outermost of three loops in routines on matrices. A context
-belongs to one call, on the stack of its thread:
+Loops that may run for long call `poll(context)` regularly (`blocks.py`): blocks of a nest, loops with inner
+loops, program loops, in strips, and the outermost of three loops in matrix routines. A context belongs to one
+call, on the stack of its thread:
 
-    poll     the address of this function; 0 where there is no Python: then a kernel runs to its end
-    stop     not 0 once the call shall end: all threads that share its blocks read that
-    state    what Python's lock was given back with, 0 if the thread has the lock
-    asked    when signals were asked for last
-    thread   the one whose call it is
+    poll     the address of this function; 0 without Python: the kernel then runs to its end
+    stop     nonzero when the call must end; read by all threads that share its blocks
+    state    the saved state of Python's lock, 0 if the thread has the lock
+    asked    the time of the last check for signals
+    thread   the calling thread
 
-The thread of the call gives the lock back at its first poll, if it has it, so that a short call never does.
-On the main thread, where Python handles signals, it takes the lock some times a second to do so; an exception
-of a handler ends the call. Workers of the pool only look at `stop`.
+The calling thread releases the lock at its first poll, if it has it, so a short call never does. On the main
+thread, where Python handles signals, it takes the lock several times a second for that; an exception in a
+handler ends the call. Workers of the pool only check `stop`.
 """
 
 from __future__ import annotations

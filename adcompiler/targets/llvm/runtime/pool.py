@@ -1,19 +1,19 @@
-"""The thread pool of kernels in LLVM's language: work-sharing over the blocks of a parallel region.
+"""The thread pool of kernels, written in LLVM: work-sharing over the blocks of a parallel region.
 
 `launch(work, data, blocks, threads, context)` calls `work(first, stop, data)` until each block has been done
-once, or one returns that the call shall end. The caller takes part, and polls (`polls.py`) after its blocks.
-Each thread has a contiguous range of blocks, so that its part of the arrays stays in its own cache, claims
-one block after the other from it, and goes on with what is left of other ranges. So what another process
-takes from a thread costs the region one block at the most.
+once, or one of them returns that the call must end. The caller takes part, and polls (`polls.py`) after its
+blocks. Each thread has a contiguous range of blocks, so its part of the arrays stays in its cache. It claims
+blocks from its range one by one, and then from what is left of other ranges. A thread that another process
+interrupts therefore delays the region by at most one block.
 
-A worker joins while there is a seat: `gate` says how many are free, which the caller opens and closes by one
-store each. Workers sleep. The caller wakes them once the blocks that it has done itself tell that the rest
-takes longer than waking, and is more than its own next block: what is short stays on one thread. Before a
-thread sleeps it spins for some time, since the next region of a kernel, or the end of a block, may be near.
-If the pool has a region already, of another thread of Python, the caller does all blocks alone.
+A worker joins while there is a free seat: `gate` has their number, and the caller opens and closes it by one
+store each. Workers sleep. The caller wakes them when its own blocks show that the rest takes longer than
+waking and is more than its next block; short regions stay on one thread. Before a thread sleeps it spins for
+some time, because the next region of a kernel, or the end of a block, may be near. If the pool is busy with a
+region of another Python thread, the caller runs all blocks alone.
 
-Which thread does a block, and when, is nobody's business: blocks do not meet, and what they leave is added up
-in their order afterwards.
+It does not matter which thread runs a block, or when: blocks are independent, and their partial results are
+added in order afterwards.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What elementary functions of vectors are made of (`elementary.py`).
+"""Building blocks of elementary functions of vectors (`elementary.py`).
 
 Tables have 16 numbers: the processor looks up a vector of them at once, by the low four bits of each lane.
 The coefficients are computed by tests/ops/rules/coefficients.py.
@@ -116,7 +116,7 @@ class Approximation(Inlined):
         return self.masked("range", x, self.constant(0.03125), "i32 2")
 
     def scaled(self, x: str, k: str) -> str:
-        """x 2^k, for the whole number below k, rounded once; too large ones are infinite."""
+        """x 2^k, for the integer below k, rounded once; too large ones are infinite."""
         return self.masked("scalef", x, k)
 
     def result(self, x: str, sign: str = "") -> None:

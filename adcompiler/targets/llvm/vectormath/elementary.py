@@ -1,7 +1,7 @@
 """Elementary functions of vectors, inlined (`second_pass.py`): no call, hence no registers saved around one.
 
-Every one is right at its edges (infinities, NaN, subnormal numbers, the sign of 0) without a branch, but for
-the sines of large angles. docs/accuracy.md has the greatest errors that were measured.
+Each is right for special values (infinities, NaN, subnormal numbers, the sign of 0) without a branch, except
+for sines of large angles. docs/accuracy.md has the largest measured errors.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def expm1(kind: Kind) -> Inlined:
     f = Approximation(kind)
     k, index, r = f.reduced(f.bounded("%x"))
     e = f.power(k, index, f.remainder(k, index, r), "expm1")
-    # For all k of the same whole number below, so is this.
+    # For all k of the same integer below, so is this.
     inverse = f.scaled(f.constant(2.0), f.subtract(f.constant(-1 / 16), k))
     f.result(f.scaled(f.fma(e.t, e.p, f.subtract(e.t, inverse)), k), "%x")
     return f

@@ -36,7 +36,7 @@ class Kind(NamedTuple):
 
     @property
     def truths(self) -> str:
-        """The type of the vectors of truth values."""
+        """The type of the vectors of booleans."""
         return typed("i1", self.lanes)
 
     @property

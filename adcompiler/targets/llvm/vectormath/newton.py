@@ -13,8 +13,8 @@ but where all bits of b are ones, and then so does q + r y for the exact rest r 
 near s, so does g + (x - g g) k (P. W. Markstein, IBM Journal of Research and Development 34, 1990, page
 111). There is none for 1 / sqrt(x) as one operation, `rsqrt`: up to 1.5 units in the last place are wrong.
 
-All this holds where nothing on the way is too large or too small. Vectors with any other number, such as 0
-in a denominator, an infinity or NaN, are left to the processor's instruction.
+All this holds if no intermediate value overflows or underflows. Vectors with other numbers, such as 0 in a
+denominator, an infinity or NaN, use the processor's instruction.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 
 from adcompiler.targets.llvm.vectormath.inlined import Inlined, Kind
 
-STEPS = {"double": 2, "float": 1}  # until 14 bits are all those of a number, but for the last one
+STEPS = {"double": 2, "float": 1}  # until 14 bits are all those of a number, except for the last one
 
 
 class Newton(Inlined):

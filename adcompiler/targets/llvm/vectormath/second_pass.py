@@ -1,11 +1,11 @@
-"""The second of two passes through LLVM: operations on whole vectors become functions that are inlined.
+"""The second of two passes through LLVM: operations on whole vectors become inlined functions.
 
-In the first one LLVM vectorises loops; it knows the processor's divisions and roots, and calls of functions
-of vectors. In what comes out these are replaced by functions of our own (`newton.py`, `elementary.py`), which
-are faster; those that are called by a name of ours are defined.
+In the first pass LLVM vectorises loops with the processor's divisions and roots, and calls of vector
+functions. In its output these are replaced by our own functions (`newton.py`, `elementary.py`), which are
+faster; functions with names of ours are defined.
 
-Where a function has very many operations, ours are called and not inlined, and its divisions and roots stay
-the processor's, which have the same bits: LLVM's time for registers grows with the square of such a function.
+In a function with very many operations, ours are called instead of inlined, and divisions and roots use the
+processor's instructions, which give the same bits: LLVM's register allocation takes quadratic time.
 """
 
 from __future__ import annotations
