@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from adcompiler.ad.custom_rules import forward as forward_ruled
 from adcompiler.ad.guards import TRUE, either, mask, negation, support, total, within
 from adcompiler.ad.library import push
-from adcompiler.ad.loops import forward
+from adcompiler.ad.loops import Orders, forward
 from adcompiler.ad.partials import differentiable, partial, times
 from adcompiler.ad.products import others, softmax
 from adcompiler.ad.vjp import vjp
@@ -85,10 +85,16 @@ def _loop(loop: Loop, found: Tangents) -> None:
     """The tangents of what a loop gives, once for all."""
     given = {a: masked(found[a], a) for a in loop.operands if a in found}
     if given and not any(item in found for item in loop.items):
-        for item, tangent in zip(loop.items, forward(loop, given, jvp), strict=True):
+        pushed = forward(loop, {a: [tangent] for a, tangent in given.items()}, 1, _pushed)
+        for item, (tangent,) in zip(loop.items, pushed, strict=True):
             if tangent is not None:
                 found[item] = Tangent(TRUE, tangent)
                 derived((tangent,), item)
+
+
+def _pushed(results: Sequence[Array], given: Mapping[Array, Orders]) -> list[Orders]:
+    """The tangents of an iteration's results."""
+    return [[found] for found in jvp(results, {a: d for a, (d,) in given.items() if d is not None})]
 
 
 def value_and_tangent(func: Func, wanted: Sequence[int], with_value: bool = True) -> Func:

@@ -70,7 +70,8 @@ from adcompiler.ops.table import TABLE
 
 Cotangents = Sequence[Array | None]
 Pull = Callable[[Sequence[Array], Cotangents, Sequence[Array]], list[Array | None]]
-Push = Callable[[Sequence[Array], dict[Array, Array]], list[Array | None]]
+Orders = list[Array | None]  # the derivatives of an array in order, None for zero
+Push = Callable[[Sequence[Array], Mapping[Array, Orders]], list[Orders]]
 
 
 # -- reverse mode --------------------------------------------------------------------------------------
@@ -266,47 +267,54 @@ def _stacks(loop: Loop, iteration: _Iteration, back: Body, saved: Sequence[Array
 # -- forward mode --------------------------------------------------------------------------------------
 
 
-def forward(loop: Loop, tangents: Mapping[Array, Array], jvp: Push) -> list[Array | None]:
-    """The tangents of what a loop gives, for the tangents of some of its operands; None where it is zero."""
+def forward(loop: Loop, given: Mapping[Array, Orders], order: int, push: Push) -> list[Orders]:
+    """The derivatives of what a loop gives, up to an order, for those of its operands that have some.
+
+    The body is differentiated, by `push`, on placeholders for the derivatives of its slots; which of those
+    that are carried are zero is found from the body, again until no more are other than zero.
+    """
+    none: Orders = [None] * order
+    given = dict.fromkeys(loop.operands, none) | {**given}
     places = const_places(loop)
     body = opened(loop, places)
     roots = roots_of(replace(body, test=None))
     count = len(body.carried)
-    rows = {row: (tangents[whole], like(row)) for whole, row in body.rows if whole in tangents}
-    inside = zip(loop.consts, places.values(), strict=True)
-    consts: dict[Array, Array] = {p: like(p) for whole, p in inside if whole in tangents}
-    fixed: dict[Array, Array] = {row: place for row, (_, place) in rows.items()} | consts
-    slots = {c.slot: like(c.slot) for c in body.carried if c.init in tangents}
+    consts = list(zip(loop.consts, places.values(), strict=True))
+    fixed = {place: _stand_ins(place, given[whole]) for whole, place in (*body.rows, *consts)}
+    slots = {c.slot: _stand_ins(c.slot, given[c.init]) for c in body.carried}
     while True:
-        pushed = jvp(roots, {**fixed, **slots})
-        more = {
-            c.slot: like(c.slot)
-            for c, p in zip(body.carried, pushed, strict=False)
-            if p is not None and c.slot not in slots
-        }
+        found = push(roots, {body.step: none, **fixed, **slots})
+        more = [
+            (c.slot, k)
+            for c, orders in zip(body.carried, found, strict=False)
+            for k, d in enumerate(orders)
+            if d is not None and slots[c.slot][k] is None
+        ]
         if not more:
             break
-        slots |= more
+        for slot, k in more:
+            slots[slot][k] = like(slot)
     moving = [
-        Carried(
-            tangents.get(c.init, zeros_like(c.init)), slots[c.slot], zeros_like(c.init) if p is None else p
-        )
-        for c, p in zip(body.carried, pushed, strict=False)
-        if c.slot in slots
+        Carried(first or zeros_like(c.init), stand_in, result or zeros_like(c.init))
+        for c, orders in zip(body.carried, found, strict=False)
+        for first, stand_in, result in zip(given[c.init], slots[c.slot], orders, strict=True)
+        if stand_in is not None
     ]
-    outs = tuple(p for p in pushed[count:] if p is not None)
-    made = replace(body, carried=(*body.carried, *moving), rows=(*body.rows, *rows.values()), outs=outs)
-    back: dict[Array, Array] = dict(zip(places.values(), loop.consts, strict=True))
-    back |= {
-        consts[p]: tangents[whole]
-        for whole, p in zip(loop.consts, places.values(), strict=True)
-        if p in consts
-    }
+    rows = [(d, p) for w, r in body.rows for d, p in zip(given[w], fixed[r], strict=True) if d and p]
+    outs = tuple(d for orders in found[count:] for d in orders if d is not None)
+    back: dict[Array, Array] = {place: whole for whole, place in consts}
+    back |= {p: d for w, c in consts for d, p in zip(given[w], fixed[c], strict=True) if d and p}
+    made = replace(body, carried=(*body.carried, *moving), rows=(*body.rows, *rows), outs=outs)
     built = build(replaced(made, back))
     finals, stacks = iter(built.finals[count:]), iter(built.outs)
-    found: list[Array | None] = [next(finals) if c.slot in slots else None for c in body.carried]
-    found += [None if p is None else next(stacks) for p in pushed[count:]]
-    return [*found, *[None] * (len(loop.items) - len(found))]
+    items: list[Orders] = [[None if p is None else next(finals) for p in slots[c.slot]] for c in body.carried]
+    items += [[None if d is None else next(stacks) for d in orders] for orders in found[count:]]
+    return [*items, *(none for _ in loop.items[len(items) :])]
+
+
+def _stand_ins(place: Array, orders: Orders) -> Orders:
+    """A placeholder for each derivative of a placeholder."""
+    return [None if d is None else like(place) for d in orders]
 
 
 # -- stacks ------------------------------------------------------------------------------------------

@@ -15,17 +15,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import replace
 from math import comb
 
 from adcompiler.ad.custom_rules import forward as forward_ruled
 from adcompiler.ad.guards import TRUE, mask, support, total, within
 from adcompiler.ad.jvp import Tangent, gathered, masked, read, selected
 from adcompiler.ad.library import push
+from adcompiler.ad.loops import Orders, forward
 from adcompiler.ad.partials import differentiable, partial, times
 from adcompiler.ad.products import others, softmax
 from adcompiler.ad.vjp import vjp
-from adcompiler.ir.bodies import Carried, build, const_places, like, opened, replaced, roots_of
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Apply,
@@ -40,7 +39,6 @@ from adcompiler.ir.nodes import (
     Select,
     const,
     element_of,
-    zeros_like,
 )
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import DTYPES
@@ -129,7 +127,7 @@ class _Line:
         given = {
             a: [None if t is None else masked(t, a) for t in self.arrays[a][:order]] for a in loop.operands
         }
-        for item, found in zip(loop.items, _through(loop, given, order), strict=True):
+        for item, found in zip(loop.items, forward(loop, given, order, _along), strict=True):
             self.arrays[item] = [None if d is None else Tangent(TRUE, d) for d in found]
 
     # -- inside an array -----------------------------------------------------------------------------
@@ -256,63 +254,12 @@ class _Line:
         return _sum(parts)
 
 
-Orders = list[Array | None]  # the derivatives of an array in order, None for zero
-
-
-def _through(loop: Loop, given: Mapping[Array, Orders], order: int) -> list[Orders]:
-    """The derivatives of what a loop gives, for those of its operands.
-
-    The body is differentiated on placeholders for the derivatives of its slots; which of those that are
-    carried are zero is found from the body, again until no more are other than zero.
-    """
-    places = const_places(loop)
-    body = opened(loop, places)
-    roots = roots_of(replace(body, test=None))
-    count = len(body.carried)
-    consts = list(zip(loop.consts, places.values(), strict=True))
-    fixed = {place: _stand_ins(place, given[whole]) for whole, place in (*body.rows, *consts)}
-    slots = {c.slot: _stand_ins(c.slot, given[c.init]) for c in body.carried}
-    while True:
-        found = _along(roots, {body.step: [None] * order, **fixed, **slots}, order)
-        more = [
-            (c.slot, k)
-            for c, orders in zip(body.carried, found, strict=False)
-            for k, d in enumerate(orders)
-            if d is not None and slots[c.slot][k] is None
-        ]
-        if not more:
-            break
-        for slot, k in more:
-            slots[slot][k] = like(slot)
-    moving = [
-        Carried(first or zeros_like(c.init), stand_in, result or zeros_like(c.init))
-        for c, orders in zip(body.carried, found, strict=False)
-        for first, stand_in, result in zip(given[c.init], slots[c.slot], orders, strict=True)
-        if stand_in is not None
-    ]
-    rows = [(d, p) for w, r in body.rows for d, p in zip(given[w], fixed[r], strict=True) if d and p]
-    outs = tuple(d for orders in found[count:] for d in orders if d is not None)
-    back: dict[Array, Array] = {place: whole for whole, place in consts}
-    back |= {p: d for w, c in consts for d, p in zip(given[w], fixed[c], strict=True) if d and p}
-    made = replace(body, carried=(*body.carried, *moving), rows=(*body.rows, *rows), outs=outs)
-    built = build(replaced(made, back))
-    finals, stacks = iter(built.finals[count:]), iter(built.outs)
-    items: list[Orders] = [[None if p is None else next(finals) for p in slots[c.slot]] for c in body.carried]
-    items += [[None if d is None else next(stacks) for d in orders] for orders in found[count:]]
-    none: list[Orders] = [[None] * order for _ in loop.items[len(items) :]]
-    return [*items, *none]
-
-
-def _stand_ins(place: Array, orders: Orders) -> Orders:
-    """A placeholder for each derivative of a placeholder."""
-    return [None if d is None else like(place) for d in orders]
-
-
-def _along(roots: Sequence[Array], given: Mapping[Array, Orders], order: int) -> list[Orders]:
+def _along(roots: Sequence[Array], given: Mapping[Array, Orders]) -> list[Orders]:
     """The derivatives of a body's roots, for those of its placeholders.
 
     The derivative of a placeholder for one is that for the next: rules differentiate what they made of it.
     """
+    (order,) = {len(orders) for orders in given.values()}
     line = _Line({})
     for place, orders in given.items():
         tangents = [None if d is None else Tangent(TRUE, d) for d in orders]
