@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from adcompiler.ad.programs.duals import Coefficient
 from adcompiler.api.pairs.pairs import DiffPair
 from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.ir.nodes import Array
-from adcompiler.ir.types import NUMPY, is_float
+from adcompiler.ir.types import is_float
 from adcompiler.pytree.containers import Container, Ragged, Rows, opened
 from adcompiler.pytree.kinds import ArgType, Static
 from adcompiler.pytree.records import Records
 from adcompiler.pytree.structures import NO_FLOAT, parts_like, stacked
-from adcompiler.runtime.arguments.adapters import Wrapper, as_numpy
-from adcompiler.runtime.arguments.device import describe_on_device, is_on_device
+from adcompiler.runtime.arguments.adapters import Wrapper
 from adcompiler.runtime.arguments.ragged_arrays import refuse
-from adcompiler.runtime.arguments.refused import refuse_masked
-from adcompiler.runtime.arguments.tangents import fitted
+from adcompiler.runtime.arguments.tangents import as_cotangent, fitted
 from adcompiler.runtime.programs.specialise import Types
 
 Leaf = tuple[int, int, str, Any, Any]  # its number, its parts, path, place and value
@@ -68,7 +64,7 @@ def cotangents(
     for k, parts, _, _, value in spread(structure, given, order, "the cotangent"):
         if is_float(results[k].dtype):
             value = value if wrapper is None else wrapper.cotangent(k, value)
-            found[k, parts] = _cotangent(value, results[k], names[k])
+            found[k, parts] = as_cotangent(value, names[k], results[k].dtype, results[k].rank)
     return found
 
 
@@ -78,25 +74,6 @@ def _unwrapped(structure: Any, results: Sequence[Array], cotangent: Any) -> Any:
         return cotangent
     is_array = results[0].rank and type(cotangent) is list and opened(cotangent, "the cotangent") is None
     return cotangent if is_array else cotangent[0]
-
-
-def _cotangent(value: Any, result: Array, name: str) -> Any:
-    """The cotangent of one result in its dtype."""
-    refuse_masked(f"the cotangent of {name}", value)
-    device = not isinstance(value, np.ndarray | float | int) and is_on_device(value)
-    given = value if device else as_numpy(f"the cotangent of {name}", value)
-    array = describe_on_device(name, value, True)[1] if device else np.asarray(given)
-    if not device and array.dtype.kind not in "biuf":
-        raise DtypeError(f"the cotangent of {name} is {array.dtype}", remedy="pass real numbers")
-    if np.ndim(array) != result.rank:
-        raise ShapeError(
-            f"the cotangent of {name} has shape {np.shape(array)}, but the result has rank {result.rank}",
-            remedy="a cotangent must have its result's shape",
-        )
-    if device and result.rank:
-        return array
-    array = np.asarray(array).astype(NUMPY[result.dtype], copy=False)
-    return array if result.rank else array[()]
 
 
 def spread(place: Any, value: Any, order: int, name: str, first: int = 0, parts: int = 0) -> Iterator[Leaf]:

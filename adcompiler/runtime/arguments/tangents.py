@@ -1,4 +1,4 @@
-"""Tangents of arguments: nested, shaped and typed like their arguments."""
+"""Tangents of arguments, nested, shaped and typed like their arguments; and cotangents of results."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from adcompiler.errors import ShapeError
-from adcompiler.ir.types import NUMPY
+from adcompiler.errors import DtypeError, ShapeError
+from adcompiler.ir.types import NUMPY, Dtype
 from adcompiler.pytree.containers import Container
 from adcompiler.pytree.kinds import ArgType
 from adcompiler.pytree.records import Records
@@ -66,3 +66,26 @@ def fitted(tangent: Any, arg: Any, kind: ArgType, name: str) -> Any:
             remedy="a tangent must be real and have its argument's shape",
         )
     return float(array) if kind.weak and not kind.ones else array.astype(NUMPY[kind.dtype], copy=False)
+
+
+def as_cotangent(value: Any, name: str, dtype: Dtype, expected: tuple[int, ...] | int) -> Any:
+    """The cotangent of a result, as kernels take it; the result's shape, or else its rank, is `expected`."""
+    device, array = False, value
+    if type(value) is not np.ndarray:
+        refuse_masked(f"the cotangent of {name}", value)
+        device = not isinstance(value, np.ndarray | float | int) and is_on_device(value)
+        given = value if device else as_numpy(f"the cotangent of {name}", value)
+        array = describe_on_device(name, value, True)[1] if device else np.asarray(given)
+    if not device and array.dtype.kind not in "biuf":
+        raise DtypeError(f"the cotangent of {name} is {array.dtype}", remedy="pass real numbers")
+    found = np.ndim(array) if isinstance(expected, int) else np.shape(array)
+    if found != expected:
+        wanted = f"rank {expected}" if isinstance(expected, int) else f"{expected}"
+        raise ShapeError(
+            f"the cotangent of {name} has shape {np.shape(array)}, but the result has {wanted}",
+            remedy="a cotangent must have its result's shape",
+        )
+    if device and expected:
+        return array
+    array = np.asarray(array).astype(NUMPY[dtype], copy=False)
+    return array if expected else array[()]

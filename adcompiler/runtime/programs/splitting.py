@@ -18,11 +18,10 @@ from adcompiler.ad.programs.split import (
     pattern_text,
     split,
 )
-from adcompiler.errors import DtypeError, Error, GraphError, ShapeError
+from adcompiler.errors import Error, GraphError
 from adcompiler.frames import public
 from adcompiler.frontend.lowering.program import Lowered
 from adcompiler.ir.loop import Item
-from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import arrays_of
 from adcompiler.kernels.emit.names import Names
 from adcompiler.lazy import cached_property
@@ -30,11 +29,10 @@ from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.progress import compiling
 from adcompiler.pytree.containers import opened
 from adcompiler.pytree.structures import flatten, has_rows, places_of, unflatten
-from adcompiler.runtime.arguments.adapters import Wrapper, as_numpy
-from adcompiler.runtime.arguments.device import describe_on_device, is_on_device
+from adcompiler.runtime.arguments.adapters import Wrapper
 from adcompiler.runtime.arguments.ragged_arrays import offsets_in, with_offsets
-from adcompiler.runtime.arguments.refused import refuse_masked
 from adcompiler.runtime.arguments.signature import wrapper_of
+from adcompiler.runtime.arguments.tangents import as_cotangent
 from adcompiler.runtime.programs.lengths import nominal
 from adcompiler.runtime.programs.snapshot import read_only, snapshot
 from adcompiler.runtime.programs.specialise import Specialisation, Traceable, Types
@@ -387,21 +385,4 @@ class SplitFunction:
         result, name = program.parts.forward.results[k], program.parts.forward.result_names[k]
         if value is None or not program.parts.differentiable[k]:
             return None
-        device, array = False, value
-        if type(value) is not np.ndarray:
-            refuse_masked(f"the cotangent of {name}", value)
-            device = not isinstance(value, np.ndarray) and is_on_device(value)
-            given = value if device else as_numpy(f"the cotangent of {name}", value)
-            array = describe_on_device(name, value, True)[1] if device else np.asarray(given)
-        if not device and array.dtype.kind not in "biuf":
-            raise DtypeError(f"the cotangent of {name} is {array.dtype}", remedy="pass real numbers")
-        shape = saved.shapes[k]
-        if np.shape(array) != shape:
-            raise ShapeError(
-                f"the cotangent of {name} has shape {array.shape}, but the result has {shape}",
-                remedy="a cotangent must have its result's shape",
-            )
-        if device and shape:
-            return array
-        array = np.asarray(array).astype(NUMPY[result.dtype], copy=False)
-        return array[()] if not shape else array
+        return as_cotangent(value, name, result.dtype, saved.shapes[k])
