@@ -14,10 +14,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from adcompiler.eager.graph.graph import Entry, is_variable, setting
+from adcompiler.eager.graph.graph import Entry, setting
 from adcompiler.eager.graph.user_lines import here
 from adcompiler.errors import GraphError
-from adcompiler.explain.nan.nan_eager import Called, EagerFinder
+from adcompiler.explain.nan.nan_eager import Called, EagerFinder, has
 from adcompiler.explain.nan.nan_report import NanExplanation
 
 
@@ -59,15 +59,11 @@ class Anomaly:
         elif function is not None:
             self.calls[entry] = Called(function, types, (), values)
 
-    def is_bad(self, value: Any) -> bool:
-        data = value.data if is_variable(value) else np.asarray(value)
-        return data.dtype.kind == "f" and bool(self.bad(data).any())
-
     def made(self, entry: Entry, results: Sequence[Any]) -> None:
         """Raise if the results of an operation are the first that are NaN."""
         if self.walked is not None:
             self.parents[entry] = self.walked
-        elif any(map(self.is_bad, results)):
+        elif any(has(self.bad, r) for r in results):
             with setting(anomaly=None, recording=False, tracing=False):
                 raise _error(
                     EagerFinder(self.bad, entry, entry.place or here(), self.calls.get(entry)).forward(
@@ -84,7 +80,7 @@ class Anomaly:
                 found = entry.propagate(list(given), wanted)
             finally:
                 self.walked = before
-            if any(g is not None and self.is_bad(g) for g in found):
+            if any(g is not None and has(self.bad, g) for g in found):
                 with setting(anomaly=None, recording=False, tracing=False):
                     root = entry
                     while root in self.parents:

@@ -62,7 +62,7 @@ class EagerFinder:
         self.derived = root is not None  # the operation is part of a derivative of what stands there
 
     def forward(self, results: Sequence[Any]) -> NanExplanation:
-        k = next(k for k, r in enumerate(results) if self.is_bad(r))
+        k = next(k for k, r in enumerate(results) if has(self.bad, r))
         data = results[k].data
         index = _first(self.bad(data))
         value = float(data[index])
@@ -79,13 +79,13 @@ class EagerFinder:
         return self._explanation("forward", head, value, index, operands, None, met)
 
     def backward(self, given: Sequence[Any], found: Sequence[Any]) -> NanExplanation:
-        k = next(k for k, g in enumerate(found) if g is not None and self.is_bad(g))
+        k = next(k for k, g in enumerate(found) if g is not None and has(self.bad, g))
         data = found[k].data
         index = _first(self.bad(data))
         value = float(data[index])
         name = self.entry.inputs[k].name if k < len(self.entry.inputs) else "an input"
         for g, output in zip(given, self.entry.outputs, strict=True):
-            if g is not None and self.is_bad(g):
+            if g is not None and has(self.bad, g):
                 at = _first(self.bad(g.data))
                 head = f"the gradient of {output.name} is {number(g.data[at])} before the propagate of"
                 return self._explanation("input", f"{head} {self._subject()}", value, at, [], None, [])
@@ -96,11 +96,6 @@ class EagerFinder:
             return self._elementwise(self.entry, given[0], k, name)
         head = f"the propagate of {self._subject()} made {number(value)} in the gradient of {name}"
         return self._explanation("backward", head, value, index, [], None, [])
-
-    def is_bad(self, value: Any) -> bool:
-        """Whether an array is one that is looked for."""
-        data = value.data if is_variable(value) else np.asarray(value)
-        return data.dtype.kind == "f" and bool(self.bad(data).any())
 
     # -- parts -------------------------------------------------------------------------------------
 
@@ -113,7 +108,7 @@ class EagerFinder:
         """An operand that is NaN before."""
         values = self.entry.operands if isinstance(self.entry, Elementwise) else self.entry.inputs
         for k, v in enumerate(values):
-            if (is_variable(v) or isinstance(v, np.ndarray | float)) and self.is_bad(v):
+            if (is_variable(v) or isinstance(v, np.ndarray | float)) and has(self.bad, v):
                 data = np.asarray(v.data if is_variable(v) else v)
                 index = _first(self.bad(data))
                 shown = Operand(self._name(k, v), index, float(data[index]))
@@ -326,6 +321,12 @@ def _program(call: Called, given: Values | None) -> tuple[TracedProgram, list[np
         result_names=(*func.result_names, *(f"d{func.input_names[k]}" for k, _ in known)),
     )
     return TracedProgram(whole, len(func.results), table, sizes), [g for _, g in pairs if g is not None]
+
+
+def has(bad: Callable[[Any], Any], value: Any) -> bool:
+    """Whether some values of an array are `bad`."""
+    data = value.data if is_variable(value) else np.asarray(value)
+    return data.dtype.kind == "f" and bool(bad(data).any())
 
 
 def _first(bad: np.ndarray) -> tuple[int, ...]:

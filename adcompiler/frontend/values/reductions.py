@@ -10,7 +10,7 @@ from adcompiler.analysis.affine import linear, linear_constant
 from adcompiler.errors import ParseError, Span
 from adcompiler.frontend.values import rearranging
 from adcompiler.frontend.values.operations import ONE, Context
-from adcompiler.frontend.values.scaled_norms import root_of_squares
+from adcompiler.frontend.values.scaled_norms import elementwise, root_of_squares
 from adcompiler.frontend.values.sizes import unit
 from adcompiler.frontend.values.values import AnyValue, Value, describe, is_number
 from adcompiler.ir.nodes import Const, Element, Index, Size, const, is_const, select
@@ -63,7 +63,7 @@ class Mean:
     """
 
     def __init__(self, context: Context, terms: AnyValue, span: Span) -> None:
-        self.do = partial(_do, context, span)
+        self.do = partial(elementwise, context, span)
         doubtful = isinstance(terms, Value) and not _is_some(context, terms.element)
         self.some = self.do("not_equal", terms, 0) if doubtful else None
 
@@ -78,10 +78,6 @@ class Mean:
     def checked(self, found: AnyValue) -> AnyValue:
         """What was found with the divisor; 0 / 0 where there are no terms."""
         return found if self.some is None else self.do("subtract", found, self.do("divide", 0, self.some))
-
-
-def _do(context: Context, span: Span, op: str, *args: AnyValue) -> AnyValue:
-    return context.elementwise(op, args, span)
 
 
 def _is_some(context: Context, number: Element) -> bool:

@@ -66,7 +66,7 @@ class _Root:
 
     def __init__(self, context: Context, x: AnyValue, axes: Axes, span: Span, count: Value | None) -> None:
         self.context, self.x, self.axes, self.span, self.count = context, x, axes, span, count
-        self.do = partial(_do, context, span)
+        self.do = partial(elementwise, context, span)
         self.scales = SCALES["f32" if isinstance(x, Value) and x.dtype == "f32" else "f64"]
 
     def total(self, x: AnyValue, keepdims: bool) -> AnyValue:
@@ -114,5 +114,6 @@ def _with_rule(root: _Root, x: Value, found: Value) -> Array:
     return closed_rule(value, (whole,), places, (whole_of(context, slope, ()),))
 
 
-def _do(context: Context, span: Span, op: str, *args: AnyValue) -> AnyValue:
+def elementwise(context: Context, span: Span, op: str, *args: AnyValue) -> AnyValue:
+    """An operation on elements, its operands last."""
     return context.elementwise(op, args, span)
