@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from adcompiler.eager.variable import numpy_functions, numpy_statistics
+from adcompiler.eager.variable import numpy_functions
 from adcompiler.eager.variable.elementwise import apply, where
 from adcompiler.errors import DtypeError, Error, GraphError
 from adcompiler.ops.table import ALIASES, TABLE
@@ -34,7 +34,6 @@ SAME: Mapping[Callable[..., Any], Callable[..., Any]] = {
     np.clip: lambda x, lo, hi: apply("clip", x, lo, hi),
     np.round: lambda x: apply("rint", x),
     **numpy_functions.NUMPY,
-    **numpy_statistics.NUMPY,
 }
 
 
