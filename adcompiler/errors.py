@@ -21,7 +21,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A source text and where it stands: `first_line` and `indent` place a function cut from a file."""
+    """A source text and its place: `first_line` and `indent` are those of a function cut from a file."""
 
     text: str
     name: str = "<expression>"
@@ -45,8 +45,8 @@ class Source:
 class Error(Exception):
     """The base of all errors of adcompiler.
 
-    `line` and `column` (from 1) stand in the user's `file`, or are None where there is no source;
-    `cause` is the message alone, `remedy` what would mend it.
+    `line` and `column` (from 1) are the place in the user's `file`, or None without a source; `cause` is the
+    message without the place, `remedy` says what to write instead.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class ParseError(Error, SyntaxError):
 
 
 class ShapeError(Error, ValueError):
-    """Shapes do not fit each other; the message names the operands."""
+    """Shapes do not fit together; the message names the operands."""
 
 
 class DtypeError(Error, TypeError):
@@ -106,7 +106,7 @@ class MissingError(Error, AttributeError):
 
 
 class GraphError(Error, RuntimeError):
-    """The tape or a gradient was asked for something it does not hold."""
+    """The tape does not have the requested graph, value or gradient."""
 
 
 class GradientError(Error, ArithmeticError):

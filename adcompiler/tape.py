@@ -53,12 +53,12 @@ def record(
 ) -> None:
     """Record a user-defined operation: `outputs` were computed from `inputs` outside the graph.
 
-    propagate  takes a list with a cotangent for each output, None where it is zero (not all of them
-               are), and returns a list with one for each input, None where it is zero. Computed
-               with Variables it can be differentiated in turn: declare a temporary that it reads as
-               an output, else derivatives of higher order miss the path through it
+    propagate  takes a list with a cotangent for each output, None for zero (not all are None), and
+               returns a list with one for each input, None for zero. If it computes with Variables it
+               can be differentiated again. Declare temporaries that it reads as outputs; otherwise
+               derivatives of higher order miss the path through them
 
-    Call it before the outputs are used. Raises GraphError if an output is part of a graph already.
+    Call it before the outputs are used. Raises GraphError if an output is already part of a graph.
     """
     settle()
     inputs, outputs = variables_of("inputs", inputs), variables_of("outputs", outputs)
@@ -81,12 +81,12 @@ def recording(on: bool) -> AbstractContextManager[None]:
 
 
 def anomaly(infinite: bool = False) -> AbstractContextManager[None]:
-    """A block in which NaN is an error at the operation, forward or backward, that makes the first one.
+    """A context in which the operation, forward or backward, that makes the first NaN raises an error.
 
     infinite  infinities are errors too
 
-    The forward pass must run inside for its operations to be explained. Every result is looked at. The error,
-    a GraphError, has the fields of `adc.explain_nan`'s answer in `explanation`.
+    The forward pass must run inside for its operations to be explained. Every result is checked. The error, a
+    GraphError, has the fields of `adc.explain_nan`'s answer in `explanation`.
     """
     from adcompiler.explain.nan.anomaly import anomaly
 
@@ -94,7 +94,7 @@ def anomaly(infinite: bool = False) -> AbstractContextManager[None]:
 
 
 def reset() -> None:
-    """Drop everything that was recorded: computed Variables become constants, and names begin at v0."""
+    """Drop the recorded graph: computed Variables become constants, and names restart at v0."""
     forget()
 
 
@@ -106,11 +106,11 @@ def trace() -> Iterator[None]:
 
 
 def verbose(on: bool = True) -> None:
-    """Trace from now on, or no more."""
+    """Turn tracing on or off."""
     state.tracing = on
 
 
 def show() -> None:
-    """Print the recorded operations that some Variable still holds, oldest first."""
+    """Print the recorded operations that a Variable still refers to, oldest first."""
     for entry in live():
         print(entry.line())

@@ -325,7 +325,7 @@ def _stand_ins(place: Array, orders: Orders) -> Orders:
 
 
 def outlined(roots: Sequence[Array]) -> tuple[Array, ...]:
-    """The roots of an iteration with functions of elements as arrays of their own, which can be saved; those
+    """The roots of an iteration with functions of elements as separate arrays, which can be saved; those
     that are not are inlined again."""
     return _Outline({}).run(roots)
 

@@ -44,7 +44,7 @@ from adcompiler.ops.table import TABLE
 
 
 def outline(func: Func, wanted: Sequence[Array]) -> tuple[Func, tuple[Array, ...]]:
-    """`func` with each temporary that its backward pass needs as an array of its own, and those arrays.
+    """`func` with each temporary that its backward pass needs as a separate array, and those arrays.
 
     The results keep their order; a saved array may be a result as well.
     """
@@ -171,7 +171,7 @@ def _outlined(
     saved: dict[Array, None],
     names: dict[Node, str],
 ) -> Array:
-    """`array` with its needed elements read from arrays of their own."""
+    """`array` with its needed elements read from separate arrays."""
     new: dict[Element, Element] = {}
     for element in elements_of(array.elements):
         made = with_args(element, tuple(new[a] for a in element.args))

@@ -159,7 +159,7 @@ def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any,
 
 
 def _pushed(f: Function, args: Sequence[Any], tangents: Sequence[Any], with_value: bool) -> Any:
-    """The value and the tangent of `f`, or the tangent alone: a program of its own."""
+    """The value and the tangent of `f`, or the tangent alone: a separate program."""
     args, tangents = as_tuple("jvp", "args", args), as_tuple("jvp", "tangents", tangents)
     if len(args) != len(tangents):
         raise ShapeError(f"{len(args)} arguments but {len(tangents)} tangents", remedy="None stands for zero")

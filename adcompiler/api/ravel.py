@@ -81,7 +81,7 @@ def _vector(value: Any) -> np.ndarray:
 
 
 def rows_of(found: Tree) -> list[list[Leaf]] | None:
-    """The blocks of a Hessian, row by row; None for what is no Hessian of several leaves with arrays.
+    """The blocks of a Hessian, row by row; None if it is not a Hessian of several leaves with arrays.
 
     What `hessian` gives for `params` nests like `params` twice: at the place of each leaf stands a container
     like `params`, whose leaves are blocks in the shapes of both leaves. For several arguments there is a

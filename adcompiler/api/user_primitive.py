@@ -113,7 +113,7 @@ def _check_names(name: str, names: Sequence[str], texts: Sequence[str], expand: 
     for text, known in ((expand, set(names)), *((t, {*names, "r"}) for t in texts)):
         unknown = sorted(names_in(text) - known)
         if unknown:
-            raise Error(f"{name}: {text!r} uses {unknown[0]}", remedy=f"it can be {', '.join(sorted(known))}")
+            raise Error(f"{name}: {text!r} uses {unknown[0]}", remedy=f"use {', '.join(sorted(known))}")
         if name in _called(text):
             raise Error(f"{name}: {text!r} calls {name} itself", remedy="in a partial, r is the result")
 

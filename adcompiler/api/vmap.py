@@ -152,7 +152,7 @@ def _counted(name: str, rank: int, axis: Any) -> int:
 
 
 def _count(func: Func, kinds: Sequence[ArgType], axes: Sequence[int | None]) -> Element:
-    """The number of cases: 1, or a size of its own."""
+    """The number of cases: 1, or a new size."""
     ones = {k.ones[a] for k, a in zip(kinds, axes, strict=True) if a is not None}
     if len(ones) != 1:
         raise ShapeError(

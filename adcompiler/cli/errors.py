@@ -60,7 +60,7 @@ def _hint(error: Any, words: Sequence[str]) -> str:
 
 
 def _fields(error: Exception, words: Sequence[str]) -> dict[str, Any]:
-    """An error as JSON has it: what it says, where it stands, what would mend it."""
+    """An error as JSON has it: what it says, where it stands, the remedy."""
     code, kind = exit_code(error), UsageError.__name__ if is_typers(error) else type(error).__name__
     place: dict[str, Any] = {"file": None, "line": None, "column": None}
     if isinstance(error, Error):

@@ -72,7 +72,7 @@ class Program:
     The first `count` results are those that somebody wants, the others are kept for derivatives. `gradients`
     says which of these are gradients of the first result, by input; None for one known to be zero. `pushes`
     says what a pushforward is made of. `alone`, each derivative checks indices again: engines that drop what
-    nobody reads may drop the program and keep its pullback.
+    nothing reads may drop the program and keep its pullback.
     """
 
     def __init__(

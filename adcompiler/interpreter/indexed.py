@@ -58,7 +58,7 @@ class _Writer:
         self.letters = [c for c in dict.fromkeys(LETTERS) if c not in taken]
 
     def result(self, array: Array) -> Written:
-        """An element of a result, at indices of its own."""
+        """An element of a result, at its own indices."""
         indices = self._fresh(array.rank)
         return indices, self._read(array, indices)
 

@@ -107,7 +107,7 @@ def opened_rule(array: Ruled, cotangent: Array, pulled: Sequence[Array]) -> tupl
 
 
 def opened(loop: Loop, places: Mapping[Array, Array] | None = None) -> Body:
-    """The open body of a loop, with placeholders of its own; `places` may say which stand for some slots.
+    """The open body of a loop, with its own placeholders; `places` may say which stand for some slots.
 
     Consts are read where they are, unless they have a place.
     """

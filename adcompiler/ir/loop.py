@@ -19,7 +19,7 @@ class Loop(Node):
     """`length` iterations of a body over carried arrays; or iterations while `test` holds, if it has no
     length.
 
-    The body is a program of its own, closed: its inputs are `Slot`s, first the number of the iteration
+    The body is a separate program, closed: its inputs are `Slot`s, first the number of the iteration
     (int64), then what is carried, then a row of each of the `scanned` arrays, the one of the iteration's
     number (zeros beyond its end), then the `consts`. Its results are what is carried on, then the `outs`:
     rows that are collected, each at the iteration's number. A `backward` loop runs from the last iteration to

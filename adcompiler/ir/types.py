@@ -23,7 +23,7 @@ def is_float(dtype: Dtype) -> bool:
 
 
 def promote(*dtypes: Dtype) -> Dtype:
-    """The type in which operands of these types meet; an int64 with a float32 meets in float64."""
+    """The type common to operands of these types; an int64 with a float32 meets in float64."""
     kinds = set(dtypes)
     if "f64" in kinds or {"i64", "f32"} <= kinds:
         return "f64"

@@ -269,7 +269,7 @@ class Rewriter:
         return tuple(self.arrays[a] for a in call.operands)
 
     def _ruled(self, array: Ruled) -> Ruled:
-        """An array with its parts rewritten, and its rule by a rewriter of its own."""
+        """An array with its parts rewritten, and its rule by its own rewriter."""
         inner = self.inner(array)
         pulled = array.pulled
         if inner is not None:
@@ -283,7 +283,7 @@ class Rewriter:
         return Item(self.loops[item.loop], item.k)
 
     def _loop(self, loop: Loop) -> Loop:
-        """A loop with its operands rewritten, and its body by a rewriter of its own."""
+        """A loop with its operands rewritten, and its body by its own rewriter."""
         length = None if loop.length is None else self._resize((loop.length,))[0]
         inits, scanned, consts = (
             tuple(self.arrays[a] for a in part) for part in (loop.inits, loop.scanned, loop.consts)
@@ -349,7 +349,7 @@ class _Once(Rewriter):
         self.arrays.update((a, b) for a, b in zip(slots, new, strict=True) if isinstance(a, Slot))
 
     def inner(self, loop: Loop | Ruled) -> None:
-        """Bodies of loops inside have slots of their own."""
+        """Bodies of loops inside have their own slots."""
 
 
 class Resized(Rewriter):

@@ -51,7 +51,7 @@ def _inside(loop: For | While) -> Iterator[For]:
 
 
 def have_no_order(loop: For, changing: Collection[str]) -> bool:
-    """Whether the iterations of a loop store elements of their own, or add where the order of additions is
+    """Whether the iterations of a loop store their own elements, or add where the order of additions is
     free. A demand for vectors is leave for LLVM to change that order everywhere."""
     return all(_has_no_order(loop.axis, s, changing) for s in loop.body) and not _chooses_extremum(loop)
 

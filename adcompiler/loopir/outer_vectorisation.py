@@ -225,7 +225,7 @@ class _Nest:
                 yield name, one
 
     def is_own(self, at: Access) -> bool:
-        """Whether each iteration has an element of its own there."""
+        """Whether each iteration has its own element there."""
         return at.array in self.rows or mentions(self.own, *at.indices)
 
     def is_far(self, at: Access) -> bool:

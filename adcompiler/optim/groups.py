@@ -31,7 +31,7 @@ def check_names(name: str, given: Iterable[str], known: Iterable[str]) -> None:
 
 
 def check(name: str, group: Mapping[str, Any]) -> None:
-    """Raise HyperparameterError for a value outside its range, DtypeError for what is no number."""
+    """Raise HyperparameterError for a value outside its range, DtypeError if it is not a number."""
     for key, value in group.items():
         if key in NUMBERS:
             _number(name, key, value)

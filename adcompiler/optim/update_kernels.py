@@ -33,7 +33,7 @@ def run(name: str, arrays: Sequence[str], lines: Sequence[str], results: Sequenc
 def _kernel(
     name: str, parameters: tuple[str, ...], lines: tuple[str, ...], results: tuple[str, ...], types: Any
 ) -> Function:
-    """A function of its own for each dtype: calls of a function that change types take longer."""
+    """A separate function for each dtype: calls of a function that change types take longer."""
     body = "".join(f"    {line}\n" for line in (*lines, f"return {', '.join(results)}"))
     return compile(f"def {name}({', '.join(parameters)}):\n{body}")
 

@@ -13,8 +13,9 @@ from adcompiler.pytree.containers import Container
 class ArgType:
     """What specialisation knows of an argument: its type, and for each axis whether it has length 1.
 
-    `weak` marks Python scalars: they take the type of the arrays they meet, as in NumPy 2. `open` marks lists
-    of integers: floats, unless the program needs integers (`runtime/programs/integer_lists.py`).
+    `weak` marks Python scalars: they take the type of the arrays they are combined with, as in NumPy 2.
+    `open` marks lists of integers: floats, unless the program needs integers
+    (`runtime/programs/integer_lists.py`).
     """
 
     dtype: Dtype

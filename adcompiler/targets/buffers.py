@@ -91,7 +91,7 @@ def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def _is_free(array: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> bool:
-    """Whether nobody else holds an array, and it is as it was made."""
+    """Whether nothing else refers to an array, and it is as it was made."""
     return (
         sys.getrefcount(array) == OWN
         and sys.getrefcount(array.base) == OWN_MEMORY

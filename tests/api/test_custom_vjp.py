@@ -216,7 +216,7 @@ def test_a_rule_of_other_parameters_and_a_function_of_two_results_are_refused():
 
         return squared(g)
 
-    with pytest.raises(adc.DtypeError, match="takes numbers and arrays"):
+    with pytest.raises(adc.DtypeError, match="takes only numbers and arrays"):
         of_a_function(1.0)
     with pytest.raises(adc.DtypeError, match="the rule is a int"):
         adc.custom_vjp(3)(two)

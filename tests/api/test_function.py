@@ -109,7 +109,7 @@ COMPILED = adc.compile("def product(x, y):\n    return x * y")
         (np.array([1], object), "object"),
         ("1", "is a str"),
         (None, "is a NoneType"),
-        ([[1], [2, 3]], "is no array"),
+        ([[1], [2, 3]], "is not an array"),
         (np.array([2**64 - 1], np.uint64), "beyond int64"),
         (10**400, "does not fit float64"),
     ],

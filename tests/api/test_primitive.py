@@ -83,10 +83,10 @@ WRONG = {
     "a factor": (("s1", "x y", ("y", "2 * x"), "x * y"), "the partial by y is"),
     "a missing partial": (("s1", "x y", ("y",), "x * y"), "2 parameters and 1 partials"),
     "a builtin's name": (("sin", "x", "cos(x)", "sin(x)"), "'sin' is taken"),
-    "an unknown name": (("s1", "x", "cos(z)", "sin(x)"), "names z"),
+    "an unknown name": (("s1", "x", "cos(z)", "sin(x)"), "uses z"),
     "itself": (("s1", "x", "s1(x)", "exp(x)"), "calls s1 itself"),
     "an unknown function": (("s1", "x", "frob(x)", "exp(x)"), "unknown function 'frob'"),
-    "the result's name": (("s1", "r", "1", "r"), "none r"),
+    "the result's name": (("s1", "r", "1", "r"), "not r"),
 }
 
 

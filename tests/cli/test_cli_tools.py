@@ -65,7 +65,7 @@ def test_lengths_that_are_long_to_write_are_short_in_messages():
     assert caught.value.cause == "part returns an array of shape (?, 3), not a scalar"
     row = adc.compile("def row(x: f64[n], y: f64[n], k: i64):\n    return exp(x[k:k + 5] * y[0])")
     text = adc.jacobian(row).explain(None, x[:, 0], x[:, 1], 2)
-    assert "a cotangent for each entry of r[?], at once" in text
+    assert "one cotangent per entry of r[?], at once" in text
     part.split().forward(x, 2)
     lines = [line.strip() for line in part.explain().splitlines()]
     assert "x: input, f64[n, 3], 8 * n * 3 bytes (480 B in the first call)" in lines

@@ -362,7 +362,7 @@ def test_values_are_read_only():
     a = leaf([1.0, 2.0])
     with pytest.raises(ValueError, match="read-only"):
         a.value[0] = 5
-    with pytest.raises(GraphError, match="in place"):
+    with pytest.raises(GraphError, match="in-place"):
         a[0] = 5
     plain = np.ones(2)
     with pytest.raises(GraphError, match="x = x \\+ y"):

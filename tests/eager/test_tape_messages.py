@@ -32,7 +32,7 @@ def test_a_number_has_no_length_and_no_elements():
     """Where only __getitem__ is there, Python takes an index error for the end: the list would be empty."""
     x = adc.Variable(2.0, name="x")
     for ask in (len, list, iter):
-        with pytest.raises(adc.DtypeError, match="x is one number"):
+        with pytest.raises(adc.DtypeError, match="x is a single number"):
             ask(x)
 
 

@@ -70,7 +70,7 @@ def test_what_is_no_leaf_names_the_leaves_also_when_the_graph_is_freed():
     mass, stored = leaf(2.0, "mass"), leaf(3.0, "stored")
     product = mass * stored * stored
     product.backward()
-    with pytest.warns(UserWarning, match="no leaf(.|\n)*computed from: mass, stored"):
+    with pytest.warns(UserWarning, match="not a leaf(.|\n)*computed from: mass, stored"):
         assert product.grad is None
 
 
@@ -97,5 +97,5 @@ def test_an_error_in_place_of_the_warning_comes_each_time():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for _ in range(2):
-            with pytest.raises(UserWarning, match="no leaf"):
+            with pytest.raises(UserWarning, match="not a leaf"):
                 _ = h.grad

@@ -43,7 +43,7 @@ def test_a_working_mass_collects_nothing_and_the_mass_does():
     working_mass = 1 * mass
     (working_mass * working_mass).backward()
     assert mass.grad.item() == 4.0
-    with pytest.warns(UserWarning, match=r"no leaf: it was computed(.|\n)*retain_grad\(\)"):
+    with pytest.warns(UserWarning, match=r"not a leaf: it was computed(.|\n)*retain_grad\(\)"):
         assert working_mass.grad is None
 
 

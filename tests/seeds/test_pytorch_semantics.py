@@ -69,7 +69,7 @@ def test_only_leaves_retain_their_gradient():
     b = a * a
     b.backward()
     assert a.grad is not None
-    with pytest.warns(UserWarning, match=r"no leaf(.|\n)*retain_grad\(\)(.|\n)*leaf"):
+    with pytest.warns(UserWarning, match=r"not a leaf(.|\n)*retain_grad\(\)(.|\n)*leaf"):
         assert b.grad is None
 
 

@@ -52,7 +52,7 @@ def forward_is_cheaper(results: Sequence[Array], inputs: Sequence[Array], length
 
 
 def forward_jacobian(func: Func, inputs: Sequence[Input]) -> Blocks:
-    """By forward mode: scalar inputs share one axis of directions, each array has axes of its own."""
+    """By forward mode: scalar inputs share one axis of directions, each array has its own axes."""
     scalars = [i for i in inputs if not i.rank]
     columns: dict[Array, list[Array]] = {}
     if scalars:

@@ -266,7 +266,7 @@ class _Bind(Rewriter):
 def rebind(
     func: Func, numbers: Mapping[Array, int], cotangents: Sequence[Array], names: Sequence[str]
 ) -> tuple[Func, tuple[int, ...]]:
-    """`func` as a program of its own: reads of arrays that have numbers become inputs, where it has any.
+    """`func` as a separate program: reads of arrays that have numbers become inputs, where it has any.
 
     Returns the program and the numbers of the arrays that it reads, in order.
     """

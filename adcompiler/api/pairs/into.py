@@ -65,7 +65,7 @@ def write(
 
 
 def _refuse_overlaps(targets: Sequence[Any], found: Specialisation) -> None:
-    """Each element of a result needs memory of its own: what is written last would stand in all places."""
+    """Each element of a result needs its own memory: what is written last would stand in all places."""
     names = found.func.result_names
     for k, target in enumerate(targets):
         if isinstance(target, np.ndarray) and overlaps_itself(target):

@@ -24,15 +24,15 @@ def fuse(*, backend: str = "cpu") -> Callable[[F], F]: ...
 def fuse(fn: Any = None, /, *, backend: str = "cpu") -> Any:
     """A function that runs like `fn`, with chains of operations on Variables compiled. Also a decorator.
 
-    Python runs `fn` at every call. Operations on Variables are deferred until a value is asked for (`bool`,
-    `float`, `.item()`, `.value`, a comparison, printing, a change in place, a call that is not known) or `fn`
-    ends; then they run together. Operations that were seen in this order before, on the same shapes and
-    dtypes, run as one compiled aggregate with derivatives of any order. Python numbers are its inputs, so
-    another number never recompiles. What is seen for the first time runs operation by operation.
+    Python runs `fn` at every call. Operations on Variables are deferred until a value is needed (`bool`,
+    `float`, `.item()`, `.value`, a comparison, printing, an in-place change, an unknown call) or `fn`
+    returns; then they run together. A sequence of operations seen before, on the same shapes and dtypes, runs
+    as one compiled aggregate with derivatives of any order. Python numbers are its inputs, so another number
+    never recompiles. A new sequence runs operation by operation.
 
     Values, gradients, None and the order of effects are those of `fn`, except for rounding. Calls of fused
-    functions inside one are part of it. `backend` is as for `compile`. Raises DtypeError for what is no
-    function, or one that runs after it has returned: generators and coroutines.
+    functions inside become part of it. `backend` is as for `compile`. Raises DtypeError for arguments that
+    are not functions, and for generators and coroutines, which run after the call has returned.
     """
     if fn is None:
         return lambda given: _fused(given, backend)

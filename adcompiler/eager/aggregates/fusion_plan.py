@@ -111,7 +111,7 @@ class Run:
         return self.checked
 
     def made(self, entry: Entry | None, found: Sequence[np.ndarray], refs: Sequence[Any]) -> list[Any]:
-        """Results as Variables: those that somebody holds are these objects themselves."""
+        """Results as Variables: those that something refers to are these objects themselves."""
         outputs = self.level.outputs
         made = [_become(refs[k](), v) for k, v in zip(outputs, found, strict=False)]
         if entry is None or self.program is None:
@@ -180,7 +180,7 @@ def _standing(data: np.ndarray, name: str, serial: int, entry: Any, requires_gra
 
 
 def _become(held: Any, data: np.ndarray) -> Any:
-    """A Variable for a result; the Deferred that stands for it, if somebody holds one."""
+    """A Variable for a result; the Deferred that stands for it, if something refers to one."""
     if held is None:
         return Node.kind.made(data, "t")
     kept = stays(held)

@@ -194,7 +194,8 @@ class Site:
     """An operation after those on the path to it: what it is, what it reads, and its result's type.
 
     Operands are numbers of results, from 0, or of inputs, from -1 down. `seen`: a graph ended here before.
-    `plans` are by whether it was recorded and by the results that somebody held then: a Plan, or REFUSED.
+    `plans` are by whether it was recorded and by the results that something referred to then: a Plan, or
+    REFUSED.
     """
 
     __slots__ = (
@@ -368,7 +369,7 @@ class Graph:
     ) -> Any:
         """The result of an operation, deferred where it is known; None for other operands.
 
-        `arrays` are further operands of any dtype, which nobody else holds.
+        `arrays` are further operands of any dtype, which nothing else refers to.
         """
         looked_at = state.tracing or state.anomaly is not None
         if state.recording is not self.recording or looked_at:

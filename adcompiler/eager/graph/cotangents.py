@@ -27,7 +27,7 @@ def seed(v: Variable, cotangent: Any) -> Variable:
 
 
 def apart(g: Variable, create_graph: bool, outputs: Sequence[Variable]) -> Variable:
-    """A gradient of some outputs as a Variable of its own: several inputs may have the same one, and values
+    """A gradient of some outputs as a separate Variable: several inputs may have the same one, and values
     are assigned."""
     if create_graph:
         return g if g.entry is not None else g.clone()

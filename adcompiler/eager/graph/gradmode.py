@@ -74,7 +74,7 @@ def _stepped(generator: Any, mode: type[_Mode]) -> Any:
 
 
 class no_grad(_Mode):  # noqa: N801, as PyTorch calls it
-    """Operations of this thread are not recorded: results are constants, and leaves may be changed in place.
+    """Operations of this thread are not recorded: results are constants, and leaves can be changed in place.
 
     A context manager, `with adc.no_grad():`, and a decorator, `@adc.no_grad()`.
     """

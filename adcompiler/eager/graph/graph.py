@@ -183,7 +183,7 @@ class Entry:
         return v
 
     def output(self, k: int, checked: bool = True) -> Variable:
-        """The Variable that is output `k`, made again from the kept value if nobody holds it.
+        """The Variable that is output `k`, made again from the kept value if nothing refers to it.
 
         Raises GraphError if it was changed since, unless that is not to be `checked`.
         """
@@ -269,7 +269,7 @@ class Recorded(Entry):
         return list(found)
 
     def watch(self, read: Iterable[Variable]) -> None:
-        """Warn of a route that nobody recorded, through what was made between the inputs and the record."""
+        """Warn of a route that was not recorded, through what was made between the inputs and the record."""
         known = {o.serial for o in self.outputs}
         newest = max((e.serial for e in self.edges), default=0)
         for v in read:

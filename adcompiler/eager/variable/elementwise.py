@@ -50,9 +50,9 @@ Scope = Mapping[str, Any]  # what the names of a formula stand for: Variables, a
 def apply(name: str, *args: Any) -> Any:
     """The primitive `name` of the rule table on Variables, arrays and numbers.
 
-    Shapes broadcast as NumPy's do. The result is a Variable if an argument is one; comparisons and
-    logic give plain arrays. Raises Error for an unknown name or a wrong number of arguments,
-    ShapeError, and DtypeError for what is no real number.
+    Shapes broadcast as in NumPy. The result is a Variable if an argument is one; comparisons and logic
+    return plain arrays. Raises Error for an unknown name or a wrong number of arguments, ShapeError, and
+    DtypeError for arguments that are not real numbers.
     """
     if (graph := state.fusing) is not None and (later := graph.elementwise(name, args)) is not None:
         return later
@@ -90,10 +90,10 @@ def _told(entry: Primitive, data: np.ndarray, operands: Sequence[Any]) -> np.nda
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
-    """`x` where `condition` holds, else `y`; a cotangent goes to the one that was taken.
+    """`x` where `condition` holds, otherwise `y`; a cotangent goes to the one that was taken.
 
-    Unlike `where` in a compiled function it cannot stop an infinite derivative inside the argument
-    that is not taken: that was computed before.
+    Unlike `where` in a compiled function it cannot hide an infinite derivative inside the argument
+    that is not taken, which has already been computed.
     """
     refuse_masked("the condition of where", condition)
     test = np.asarray(condition.data if is_variable(condition) else condition, bool)

@@ -49,18 +49,18 @@ def grad(
     """The gradients of `outputs` (of their sum, weighted by `grad_outputs`) with respect to `inputs`.
 
     outputs       a Variable or several
-    inputs        any Variable, a leaf or computed, whether it requires a gradient or not; bare gives
-                  a bare gradient, a list or tuple gives a list
-    grad_outputs  a cotangent for each output, of its shape; ones where there is none
-    retain_graph  keep the graph for another pass; else what was walked and requires a gradient is freed
-                  (create_graph keeps it), as in PyTorch; what requires none is always kept
-    create_graph  make the gradients differentiable in turn
-    allow_unused  whether a gradient may be None; else GraphError names the input
-    materialize_grads  give zeros in place of None
+    inputs        any Variables, leaves or computed, whether they require a gradient or not; for a single
+                  one the result is a single gradient, for a list or tuple a list
+    grad_outputs  a cotangent for each output, of its shape; by default ones
+    retain_graph  keep the graph for another pass; otherwise entries that require a gradient are freed after
+                  the pass, as in PyTorch (create_graph keeps them); others are always kept
+    create_graph  make the gradients differentiable
+    allow_unused  whether a gradient may be None; otherwise GraphError names the input
+    materialize_grads  return zeros instead of None
 
-    A gradient has its input's shape and dtype. It is None, known to be zero, where no path leads
-    from the input to an output. Raises GraphError for a graph that was freed, or that read values
-    which were changed since.
+    A gradient has its input's shape and dtype. It is None, which means zero, if no path leads from
+    the input to an output. Raises GraphError if the graph was freed, or if values that it needs were
+    changed.
     """
     if materialize_grads and not allow_unused:
         raise GraphError(

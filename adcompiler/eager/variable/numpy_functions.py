@@ -106,7 +106,7 @@ def _running(name: str) -> Operation:
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """A norm of vectors (any order) or matrices ("fro", 1, -1, inf, -inf) along one axis or two, or of all.
 
-    Raises ParseError for the other orders of matrices, which are made of singular values.
+    Raises ParseError for other orders of matrices, which need singular values.
     """
     if isinstance(axis, tuple | list) and len(axis) == 1:
         axis = axis[0]
@@ -313,7 +313,7 @@ SHOWN = frozenset(
 def median(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     """The element in the middle, or the mean of the two there, along axes; NaN if an element is.
 
-    A gradient goes to the elements that were taken, in equal parts.
+    The gradient goes to the selected elements, in equal parts.
     """
     axes, kept = _axes(x, axis)
     count = int(np.prod([x.shape[k] for k in axes]))
@@ -335,7 +335,7 @@ def average(
 ) -> Any:
     """The mean weighted by `weights`, of x's shape or of that of the axes; with `returned` also their sum.
 
-    Raises ShapeError where shapes do not fit, and Error where weights sum to zero.
+    Raises ShapeError if shapes do not fit, and Error if weights sum to zero.
     """
     x = x if is_variable(x) else np.asarray(x)
     if weights is None:

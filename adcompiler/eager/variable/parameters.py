@@ -28,7 +28,7 @@ from adcompiler.frames import public
 class Parameter(Variable):
     """A trainable Variable: it requires a gradient by default, and `parameters` finds it.
 
-    Raises GraphError for a Variable that requires a gradient: the Parameter would be another one.
+    Raises GraphError for a Variable that requires a gradient, because the Parameter would be a new leaf.
     """
 
     @public
@@ -59,11 +59,11 @@ def _another(v: Variable) -> GraphError:
 
 @public
 def parameters(*objects: Any) -> list[Parameter]:
-    """The Parameters that objects hold, each once, in the order in which they are found.
+    """The Parameters in objects, each once, in the order in which they are found.
 
-    They are looked for in attributes (slots, too), lists, tuples, sets and the values of dicts, however deep;
-    objects may refer to each other in cycles. Properties are not computed, and classes, modules, functions
-    and compiled functions are not entered. Other Variables are no Parameters.
+    The search covers attributes (also slots), lists, tuples, sets and the values of dicts, at any depth;
+    objects may refer to each other in cycles. Properties are not evaluated, and classes, modules, functions
+    and compiled functions are not searched. Other Variables are not Parameters.
     """
     found: list[Parameter] = []
     seen: dict[int, Any] = {}  # the objects themselves, so that no other one gets their id

@@ -130,18 +130,17 @@ def _method(name: str, self: Any) -> Callable[..., Any]:
 
 
 class Variable(Node):
-    """An array or number whose computation is remembered, so that it can be differentiated.
+    """An array or number that remembers how it was computed, so that it can be differentiated.
 
-    value          a number or what NumPy makes an array of; it is copied, so that nobody can change
-                   it behind the graph's back. Python ints, also in lists, count as floats, as in compiled
-                   functions
-    requires_grad  whether backward() leaves a gradient in `.grad`; what is computed from a Variable
-                   that requires one requires one too. adc.tape.grad needs no such flag
-    name           what it is called in traces and messages; v0, v1, ... where none is given
+    value          a number or an array-like; it is copied, so later changes of the original do not
+                   affect the graph. Python ints, also in lists, count as floats, as in compiled functions
+    requires_grad  whether backward() stores a gradient in `.grad`; Variables computed from one that
+                   requires a gradient require one too. adc.tape.grad does not need this flag
+    name           its name in traces and messages; by default v0, v1, ...
 
-    A leaf can be given another value (`w.value = ...`), as an optimiser does, and `x += y` and `x[0] = y`
-    change a Variable in place; a graph that needs the old value then raises GraphError when it is walked.
-    Raises DtypeError for what is no real number, and for integers that require a gradient.
+    A leaf can get another value (`w.value = ...`), as in an optimiser step, and `x += y` and `x[0] = y`
+    change a Variable in place. A graph that needs the old value then raises GraphError.
+    Raises DtypeError for values that are not real numbers, and for integers that require a gradient.
     """
 
     _assigned = 0  # when `.grad` was last assigned, by serial numbers
@@ -179,7 +178,7 @@ class Variable(Node):
 
     @property
     def value(self) -> np.ndarray:
-        """The values, read-only: graphs hold them. A leaf can be assigned others of the same shape."""
+        """The values, read-only because graphs share them. A leaf accepts other values of the same shape."""
         view = self.readable()
         take_array(".value", view, self)
         return view
@@ -237,7 +236,7 @@ class Variable(Node):
 
     @property
     def differentiable(self) -> bool:
-        """Whether the values are floats; others carry no derivative."""
+        """Whether the values are floats; others have no derivative."""
         return self.data.dtype.kind == "f"
 
     @public
@@ -295,7 +294,7 @@ class Variable(Node):
 
     @public
     def detach_(self) -> Variable:
-        """Make this Variable a leaf that requires no gradient; what read it before keeps its graph.
+        """Make this Variable a leaf that requires no gradient; entries that read it before keep their graph.
 
         Raises GraphError for a view, which would no longer change with what it shows.
         """
@@ -317,8 +316,8 @@ class Variable(Node):
     def register_hook(self, hook: Hook) -> Handle:
         """Call `hook(gradient)` whenever a backward pass has computed this Variable's gradient.
 
-        A Variable that it returns takes the gradient's place, for `.grad` and for what follows; None
-        leaves it. Hooks run in their order. Returns a handle, whose `remove()` takes the hook away.
+        If it returns a Variable, that replaces the gradient, for `.grad` and in the rest of the pass; None
+        keeps it. Hooks run in order. Returns a handle, whose `remove()` removes the hook.
         """
         if not self.requires_grad:
             raise GraphError(f"{self.name} does not require a gradient: no hook would run", remedy=REQUIRE)
@@ -335,10 +334,10 @@ class Variable(Node):
 
     @property
     def grad(self) -> Variable | None:
-        """What backward() has added up so far; None if nothing. A warning says why where this is no leaf, and
-        where the last backward() has not reached it.
+        """The sum of gradients from backward(), or None. If this is not a leaf, or the last backward() did
+        not reach it, a warning says why.
 
-        Assign None to begin a new sum.
+        Assign None to start a new sum.
         """
         if self._grad is None and self.needs_grad and not self._retains:
             warn(".grad", partial(provided.unfilled, self))
@@ -365,7 +364,7 @@ class Variable(Node):
 
     @public
     def retain_grad(self) -> None:
-        """Make backward() leave a gradient in `.grad` of this computed Variable too."""
+        """Make backward() store a gradient in `.grad` of this computed Variable too."""
         if not self.requires_grad:
             raise GraphError(f"{self.name} does not require a gradient", remedy=REQUIRE)
         self._retains = not self.is_leaf
@@ -380,13 +379,13 @@ class Variable(Node):
     ) -> None:
         """Add the gradient of this Variable to `.grad` of every leaf that requires one.
 
-        gradient      the cotangent to begin with, of this shape; may be left out for a single number
-        retain_graph  keep the graph for another backward(); else it is freed (create_graph keeps it)
-        create_graph  make the gradients differentiable in turn
-        inputs        the Variables, leaves or not, that gradients are left in, in place of the leaves
+        gradient      the initial cotangent, of this shape; optional for a single number
+        retain_graph  keep the graph for another backward(); otherwise it is freed (create_graph keeps it)
+        create_graph  make the gradients differentiable
+        inputs        the Variables, leaves or not, that get gradients instead of the leaves
 
         Raises ShapeError without a gradient for an array, GraphError if nothing here requires a
-        gradient or if the graph was freed already.
+        gradient or if the graph was already freed.
         """
         if not self.requires_grad:
             cut = provided.ended(self)
@@ -398,7 +397,7 @@ class Variable(Node):
             raise ShapeError(
                 f"{self.name} has shape {self.shape}: backward() needs a single number",
                 remedy=f"reduce it: {self.name}.sum().backward(); or pass gradient=, a cotangent of its "
-                "shape",
+                "shape, as for adc.vjp",
             )
         entries = reachable([self])
         held = holders(self, entries) if inputs is None else asked(inputs)
@@ -423,13 +422,13 @@ class Variable(Node):
                 self._grad.hold(np.asarray(self._grad.data + more.data))
 
     def detach(self) -> Variable:
-        """The same value as a new leaf: nothing flows back through it."""
+        """The same value as a new leaf: no gradient flows back through it."""
         made = Variable.made(self.data)
         begin(made, "detach()", [self])
         return made
 
     def clone(self) -> Variable:
-        """A Variable of its own with the same value; gradients flow back to this one."""
+        """A new Variable with the same value; gradients flow back to this one."""
         made: Variable = linear.clone(self)
         return made
 
@@ -581,7 +580,7 @@ class Variable(Node):
     # -- numbers and arrays --------------------------------------------------------------------
 
     def numpy(self) -> np.ndarray:
-        """A copy of the values: a plain array, free to be changed."""
+        """A copy of the values as a plain, writable array."""
         copy = self.data.copy()
         take_array(".numpy()", copy, self)
         return copy

@@ -31,10 +31,10 @@ class NanError(GraphError, ArithmeticError):
 def anomaly(infinite: bool = False) -> Iterator[None]:
     """Raise NanError at the operation of this thread, forward or backward, whose result has the first NaN.
 
-    infinite  raise where infinities are made too
+    infinite  raise for infinities too
 
-    The forward pass must be run inside for its operations to be explained; every result is looked at, which
-    takes about as long as a copy of it.
+    The forward pass must run inside for its operations to be explained. Every result is checked, which takes
+    about as long as copying it.
     """
     with setting(anomaly=Anomaly(infinite)):
         yield

@@ -31,14 +31,14 @@ from adcompiler.runtime.programs.specialise import Types
 def explain_nan(f: Any, *args: Any, wrt: Any = None) -> NanExplanation:
     """The first operation of `f(*args)`, or of its derivative, whose result is NaN or infinite.
 
-    f     a compiled function, which may be a derivative itself: `explain_nan(adc.grad(f), x)` looks at second
-          derivatives too; or a Python function of Variables, which is run under `adc.tape.anomaly`
-    wrt   what is differentiated by, as in `grad`; None is every float parameter, () looks at values alone.
-          The cotangent is one for each element of each float result
+    f     a compiled function, which may be a derivative itself: `explain_nan(adc.grad(f), x)` examines second
+          derivatives too; or a Python function of Variables, which runs under `adc.tape.anomaly`
+    wrt   the parameters to differentiate with respect to, as in `grad`; None is every float parameter, ()
+          examines only values. The cotangent is 1 for each element of each float result
 
-    Returns an object whose text is the explanation, and that is true if something is not finite. Its fields
+    Returns an object whose text is the explanation, and which is true if something is not finite. Its fields
     are those of `NanExplanation`: phase, operation, value, line, column, span, element, iteration, operands,
-    partial, suggestion, guard and others. Raises as a call of `f` does.
+    partial, suggestion, guard and others. Raises like a call of `f`.
     """
     if callable(f) and not isinstance(f, Function):
         return _eager(f, args, wrt)

@@ -29,16 +29,16 @@ ORDINALS = ("", "the", "a second", "a third")
 class NanExplanation:
     """Why something is NaN or infinite. Its text is the message; it is false if everything is finite.
 
-    phase         "forward", "backward" (the operation is part of a derivative), "input" (an argument was so
-                  already), or None if everything is finite or the operation is not known
+    phase         "forward", "backward" (the operation is part of a derivative), "input" (an argument is
+                  not finite), or None if everything is finite or the operation is not known
     operation     the operation's name, as in docs/rules.md; in a derivative the function that is
                   differentiated
-    line, column  where it stands in the user's source, from 1; None where there is no source
+    line, column  its place in the user's source, from 1; None without a source
     element       its index; () for a scalar
     iterations    the iterations of the loops around it, from 0, the outermost first; `iteration` is the last
     operands      their values, by their text: {"x[3]": 0.0}
     partial       the partial derivative, as a formula with its value
-    suggestion    what to write instead; `guard`, where there is one, can stand in the operation's place
+    suggestion    what to write instead; `guard`, if given, can replace the operation
     reproduced    whether the compiled kernels agree with the interpreter
     """
 

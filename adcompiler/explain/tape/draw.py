@@ -27,15 +27,15 @@ class Drawing(str):
 def draw(
     output: Variable | Sequence[Variable], path: str | PathLike[str] | None = None, limit: int = MOST_ENTRIES
 ) -> Drawing:
-    """The graph behind a Variable, or several: each operation with its line, shapes and values, who holds a
-    gradient, and what was cut and why.
+    """Draw the graph behind one or several Variables: each operation with its line, shapes and values, stored
+    gradients, and cuts with their causes.
 
-    path   a file to draw it to: .svg, .dot (Graphviz), and with the package cairosvg .png and .pdf
-    limit  how many operations are shown, the latest first
+    path   the file to write: .svg, .dot (Graphviz), and with the package cairosvg .png and .pdf
+    limit  the maximum number of operations, the latest first
 
-    Returns it as a text for a terminal, and prints nothing. What a backward pass has freed has no operands:
-    draw before it, or pass it retain_graph=True. Raises DtypeError for what is no Variable, and Error for
-    another kind of file.
+    Returns the graph as text for a terminal, and prints nothing. Entries freed by a backward pass have no
+    operands: draw before it, or pass it retain_graph=True. Raises DtypeError for arguments that are not
+    Variables, and Error for another kind of file.
     """
     outputs = [output] if is_variable(output) else list(output) if isinstance(output, list | tuple) else []
     if not outputs or not all(is_variable(v) for v in outputs):

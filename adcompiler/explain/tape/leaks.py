@@ -61,10 +61,11 @@ class Leaks(str):
 
 @public
 def leaks() -> Leaks:
-    """Who keeps graphs alive: each holder of computed Variables (a list, a dict, an attribute, a closure, a
-    name), how many operations and bytes live by it, the lines that made them, and what to hold instead.
+    """Report what keeps graphs alive: each holder of computed Variables (a list, a dict, an attribute, a
+    closure, a name), the number of operations and bytes it keeps alive, the lines that made them, and what to
+    keep instead.
 
-    It is printed, or looked at by its `holders`. Names of functions that run stand last: they end anyway.
+    Print it, or use its `holders`. Variables of running functions come last, because they end anyway.
     """
     gc.collect()  # what only cycles hold is no leak
     entries = live()

@@ -27,11 +27,11 @@ def check(
     f       any function of Variables, with user-defined operations that it records (tape.record); it may
             return several, nested in tuples and lists
     inputs  Variables, arrays or numbers: floats
-    rtol    what is allowed, of a derivative's largest entry or of 1: 1e-6, in float32 2e-2
+    rtol    the tolerance, relative to a derivative's largest entry or to 1: by default 1e-6, in float32 2e-2
 
-    The results are summed with random weights, and so are the gradients for the next order: differences of
-    the n-th derivative see each way from an input to it, also one that nobody recorded. Returns the worst
-    relative error; raises GradientError with the worst entry and both numbers.
+    The results are summed with random weights, and so are the gradients for the next order. Differences of
+    the n-th derivative depend on each path from an input to it, also on paths that were not recorded. Returns
+    the worst relative error; raises GradientError with the worst entry and both numbers.
     """
     if not isinstance(order, int) or order < 1:
         raise Error(f"check of order {order!r}", remedy="use 1, 2 or 3")

@@ -40,13 +40,13 @@ class Why(str):
 
 @public
 def why_none(output: Any, input: Any) -> Why:
-    """Why the gradient of `output` with respect to `input` is None: where the path was cut, by which line,
-    and what to write in its place; or that it is not None.
+    """Explain why the gradient of `output` with respect to `input` is None: where the path was cut, by which
+    line, and what to write instead; or that it is not None.
 
-    Both are Variables; of what was computed from Variables and is none any more, such as a loss after
-    `.item()`, the explanation says so. The graph may have been freed by a backward pass. "Perhaps" stands
-    where only an equal value, or a conversion nearby, tells: of conversions to numbers and arrays the last
-    256 are remembered.
+    Both are Variables. If one is a value computed from Variables, such as a loss after `.item()`, the
+    explanation says so. The graph may have been freed by a backward pass. "Perhaps" means that only an equal
+    value, or a conversion nearby, suggests the cut: the last 256 conversions to numbers and arrays are
+    remembered.
     """
     names = _names()
     for what, value in (("output", output), ("input", input)):

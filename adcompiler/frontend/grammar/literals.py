@@ -33,7 +33,7 @@ def number(literal: str) -> int | float:
 
 
 def number_remedy(literal: str) -> str:
-    """What would mend a malformed number."""
+    """The remedy for a malformed number."""
     for pattern, remedy in _NUMBER_REMEDIES:
         if re.search(pattern, literal):
             return remedy

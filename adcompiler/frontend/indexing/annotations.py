@@ -81,7 +81,7 @@ def annotate(
 ) -> dict[str, Value]:
     """Check `args` (in place: scalars are converted) and return the sizes that annotations name.
 
-    `named` takes these sizes; every call of a definition has names of its own. A constant of the text
+    `named` takes these sizes; every call of a definition has its own names. A constant of the text
     is no such name, but that length.
     """
     definition = closure.definition

@@ -213,7 +213,7 @@ def not_an_index(context: Context, index: AnyValue, span: Span) -> NoReturn:
 
 
 def _is_item(element: Element) -> bool:
-    """Whether an element is one of an array, with a name of its own or not."""
+    """Whether an element is one of an array, with its own name or not."""
     while isinstance(element, Read) and isinstance(element.array, Map) and not element.args:
         element = element.array.body
     return isinstance(element, Read) and bool(element.args)
@@ -258,7 +258,7 @@ def stored(context: Context, array: AnyValue, indices: list[Any], value: AnyValu
         context.sizes.find(n) for n in shape
     ):
         context.fail(ShapeError, "the stored value does not fit the slice", span, "match the slice's shape")
-    # What is stored is an array of its own, so that what reads it again afterwards needs no part of `array`.
+    # What is stored is a separate array, so that what reads it again afterwards needs no part of `array`.
     element = over(value, tuple(shape), dtype)
     if isinstance(element, Apply | Select):
         element = context.binders.enclose(Map, tuple(shape), element)

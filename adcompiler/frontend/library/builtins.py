@@ -73,7 +73,7 @@ def dotted(node: tree.Expression) -> str | None:
 
 
 def library(node: tree.Expression, scope: Names[str] = ()) -> str | None:
-    """The library that a prefix such as `np` or `scipy.special` names, unless a variable bears the name."""
+    """The library that a prefix such as `np` or `scipy.special` names, unless a variable has the name."""
     text = dotted(node) or ""
     root = text.partition(".")[0]
     return text if (text in PREFIXES or root in FOREIGN) and root not in scope else None

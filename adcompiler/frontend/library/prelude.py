@@ -147,7 +147,7 @@ def _of(name: str, text: str, *more: AnyValue) -> Callable[..., AnyValue]:
 
 
 def _inside(context: Context, values: list[Value], span: Span) -> list[Value]:
-    """The arguments as arrays of their own, for loops read them again and again."""
+    """The arguments as separate arrays, for loops read them again and again."""
     return [context.bind(f"x{k}", value, span) for k, value in enumerate(values)]
 
 

@@ -43,7 +43,7 @@ def _keys(context: Context, name: str, x: Value, span: Span) -> Value:
 
 
 def _stored(context: Context, x: Value) -> Value:
-    """The value as an array of its own, for it is read again in another order."""
+    """The value as a separate array, for it is read again in another order."""
     return Value(x.shape, context.binders.enclose(closed, x.shape, x.element), x.weak)
 
 

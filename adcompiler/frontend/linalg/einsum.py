@@ -106,7 +106,7 @@ def _meet(
 
 
 def _diagonal(value: Value, axes: Axes) -> Operand:
-    """A value whose axes have names of their own: one that is named twice is a diagonal."""
+    """A value whose axes have their own names: one that is named twice is a diagonal."""
     names = list(dict.fromkeys(axes))
     longest = {
         a: max((n for a_, n in zip(axes, value.shape, strict=True) if a_ == a), key=lambda n: not unit(n))

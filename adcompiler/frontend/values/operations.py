@@ -264,7 +264,7 @@ class Context:
         return OF_TRUTH.get(op, op)
 
     def meet(self, args: Sequence[AnyValue]) -> tuple[Dtype, bool]:
-        """The type in which values meet, and whether it is weak: Python numbers yield to arrays."""
+        """The type common to values, and whether it is weak: Python numbers yield to arrays."""
         strong = [a.dtype for a in args if isinstance(a, Value) and not a.weak]
         weak = [_weak_dtype(a) for a in args if not isinstance(a, Value) or a.weak]
         if not strong:
@@ -404,7 +404,7 @@ class Context:
     # -- names ---------------------------------------------------------------------------------
 
     def bind(self, name: str, value: AnyValue, span: Span) -> AnyValue:
-        """The value under a user's name: it becomes an array of its own, so that the name is kept.
+        """The value under a user's name: it becomes a separate array, so that the name is kept.
 
         Integers and conditions stay what they are: what is known of an index must not be lost.
         """

@@ -33,8 +33,8 @@ from adcompiler.runtime.programs.specialise import Types
 def value_and_grad(f: Function, wrt: Any = None, keep: bool = False) -> Blockwise:
     """The value of the scalar function `f` and its gradient on Dask arrays: lazily (value, grads).
 
-    As `adc.value_and_grad`; gradients of chunked arguments come in their chunks, those of others in one
-    chunk, summed over all blocks by a tree that depends on the chunks alone. See `blockwise` for `keep` and
+    Like `adc.value_and_grad`. Gradients of chunked arguments have their chunks; those of others are one
+    chunk, summed over all blocks by a tree that depends only on the chunks. See `blockwise` for `keep` and
     for errors.
     """
     return Blockwise(transforms.value_and_grad(f, wrt), keep)

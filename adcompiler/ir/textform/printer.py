@@ -8,7 +8,7 @@
       %g = accumulate [n] (i < m) { [%idx[i]] += %w[i] * 2.0 }
     }
 
-- `%x` is an array, `n` a size, `i` an axis, `d` an element with a line of its own: it is used more
+- `%x` is an array, `n` a size, `i` an axis, `d` an element on a separate line: it is used more
   than once, or its text would nest too deep. So the text is as long as the program is large.
 - Operators are Python's, with Python's precedence. A sign that touches a number belongs to the
   constant: `-2.0` is one, `-(2.0)` negates one. f64 `2.0`, f32 `2.0f`, i64 `2`, bool `true`.
@@ -22,7 +22,7 @@
   number.
 - `%x = call solve(%a, %f, %b): f64[n, 1]` is a routine of the library on whole arrays.
 - A size that is the value of an input is `<n, m = %steps>`; what only the values of a call can tell is
-  `check %ok "what is wrong" "how to mend it"`, where %ok is 0 if it is wrong; `check shape %ok ...` where it
+  `check %ok "what is wrong" "how to fix it"`, where %ok is 0 if it is wrong; `check shape %ok ...` where it
   is a length that is.
 - A result that bears another name than its array is `name = %array: type`; in the types of results
   `?` is a length that the program itself computes.
@@ -152,7 +152,7 @@ def _apply(element: Apply, args: list[Text]) -> Text:
 
 
 def _is_leaf(element: Element) -> bool:
-    """Whether an element is too plain for a line of its own: also a read at plain indices."""
+    """Whether an element is too plain for a separate line: also a read at plain indices."""
     plain_args = all(not a.args and not isinstance(a, Read) for a in element.args)
     return plain_args if isinstance(element, Read) else not element.args
 
@@ -344,7 +344,7 @@ class _Printer:
         return "\n    ".join((head, *lines, last)) + "\n  }"
 
     def _element_names(self, array: Array, taken: set[str]) -> dict[Element, str]:
-        """Names for the elements that need a line of their own, arguments first."""
+        """Names for the elements that need a separate line, arguments first."""
         known = self.func.names
         own = _own_lines(array.elements)
         named = {e: _unique(known[e], taken) for e in own if e in known}

@@ -21,7 +21,7 @@ MOST_BLOCKS = 1024
 MOST_WIDE_BLOCKS = 64  # where each block has partial sums of a whole array
 FEWEST = 8  # blocks of whole vectors, where blocks would else be smaller than a vector
 LINE = 8  # iterations that share lines of the cache: numbers in one
-ADDING = 64  # iterations of a block, where each lane has sums of its own
+ADDING = 64  # iterations of a block, where each lane has its own sums
 LONGEST = 2**62
 PARALLEL = 65536  # points from which the blocks of a program, or of a nest in an iteration, run in parallel
 HEAVY = 1 << 22  # points of an iteration of a nest from which loops inside it poll
@@ -59,7 +59,7 @@ def plan(kernel: Kernel, k: int, lanes: bool = False, adding: bool = False, tile
     """How a nest is cut: the number of blocks, iterations a block, and points in all and of an iteration.
 
     Blocks are whole vectors where iterations are `lanes`, unless too few would be left for all threads; they
-    are several where lanes are `adding` to sums of their own, which each block fills and adds up. Iterations
+    are several where lanes are `adding` to their own sums, which each block fills and adds up. Iterations
     that are `tiled` share lines of the cache, so a block has as many. An outermost loop whose length the
     program computes is one block.
     """

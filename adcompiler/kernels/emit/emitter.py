@@ -56,7 +56,7 @@ from adcompiler.loopir.nodes import (
 
 
 def emit(made: Scheduled, allocates: bool = True, divides: bool = False) -> Kernel:
-    """The kernel of a program; `allocates`, if its functions may have small arrays of their own; `divides`,
+    """The kernel of a program; `allocates`, if its functions may have small separate arrays; `divides`,
     if threads share the iterations of its loops."""
     return Emitter(made, allocates, divides).kernel()
 
@@ -379,7 +379,7 @@ class Emitter(Statements):
                 self.put(writer, task.array, indices, value)
 
     def diagonals(self, writer: Writer, loop: Loop, task: Task) -> list[Tie]:
-        """The few places of a row that are told apart by conditions, if nobody reads it while it is made."""
+        """The few places of a row that are told apart by conditions, if nothing reads it while it is made."""
         if not self.fills or len(writer.loops) == writer.base or is_short(loop.size):
             return []
         found = tied_places(task, loop.number) if task in loop.body and task.stored else []

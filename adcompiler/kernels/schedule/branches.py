@@ -27,7 +27,7 @@ MOST_SWITCHES = 2  # conditions that a loop is written out for: each doubles it
 
 @dataclass
 class Needs:
-    """Under which conditions arrays, and elements without axes of their own, are read."""
+    """Under which conditions arrays, and elements without axes, are read."""
 
     arrays: dict[Array, Conditions] = field(default_factory=dict)
     elements: dict[Element, Conditions] = field(default_factory=dict)

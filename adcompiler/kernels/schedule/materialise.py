@@ -43,12 +43,12 @@ class Part(NamedTuple):
 
     @property
     def places(self) -> dict[int, Element]:
-        """What its axes are in an array of its own."""
+        """What its axes are in a separate array."""
         return {axis: Index(p) for p, axis in enumerate(self.axes)}
 
     @property
     def own(self) -> Element:
-        """The element of an array of its own."""
+        """The element of a separate array."""
         return substitute(self.element, self.places)
 
 
@@ -87,7 +87,7 @@ def uses(made: Schedule, parts: Callable[[Task], Iterable[Part]]) -> dict[Elemen
 
 
 class Materialiser(Rewriter):
-    """Makes parts of arrays arrays of their own; `made` has that of each. Those of which others are made come
+    """Makes parts of arrays separate arrays; `made` has that of each. Those of which others are made come
     before these."""
 
     def __init__(self, candidates: Sequence[Candidate]) -> None:
@@ -105,7 +105,7 @@ class Materialiser(Rewriter):
         return self.made[task.array, part]
 
     def inner(self, loop: loop_node.Loop | Ruled) -> None:
-        """Bodies of loops have no nests of their own."""
+        """Bodies of loops have no separate nests."""
         return None
 
     def _rebuilt(self, array: Array) -> Array:
@@ -230,7 +230,7 @@ def _is_small(own: Element) -> bool:
 # Buffer reuse: results lend their memory to costly values that several nests need.
 #
 # A costly value over a long axis, as exp(x[i] - a) where a sum and then a gradient need it, is computed
-# again in each nest that reads it: an array of its own costs about as much traffic as the function. But
+# again in each nest that reads it: a separate array costs about as much traffic as the function. But
 # where the last of these nests makes a result from it, element by element, the value may stand in the
 # result's memory until then. That memory would have come to the processor in any case, to be written.
 #
@@ -247,7 +247,7 @@ class BufferReuse:
         return list(_lent(made, uses(made, _lendable), results)) if style.rows else []
 
     def holds(self, candidate: Candidate, array: Array, result: Array | None, made: Schedule) -> bool:
-        """Whether the value is stored whole, and nobody reads it once the result is in its place."""
+        """Whether the value is stored whole, and nothing reads it once the result is in its place."""
         nests = {task: k for k, nest in enumerate(made.body) if isinstance(nest, Loop) for task in nest.tasks}
         by_array = {task.array: task for task in made.tasks}
         own, last = by_array.get(array), by_array.get(result) if result is not None else None

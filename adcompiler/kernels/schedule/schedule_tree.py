@@ -111,7 +111,7 @@ class Task:
 
     @property
     def op(self) -> str | None:
-        """How what its iterations give is added up; None where each iteration gives an element of its own. A
+        """How what its iterations give is added up; None where each iteration gives its own element. A
         scatter sums its body, the last of its elements; the others are places."""
         if isinstance(self.array, Accumulate):
             return "sum"

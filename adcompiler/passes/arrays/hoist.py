@@ -35,7 +35,7 @@ from adcompiler.passes.order.orders import settled_orders
 
 
 def hoist(func: Func) -> Func:
-    """The program with the costly parts that loops would repeat in arrays of their own."""
+    """The program with the costly parts that loops would repeat in separate arrays."""
     return _Hoist(settled_orders(func)).func(func)
 
 
@@ -93,7 +93,7 @@ class _Hoist(Rewriter):
 
 
 def _is_ready(part: Element) -> bool:
-    """Whether what a part reads is there before: then a loop of its own costs little, and is vectorised, as
+    """Whether what a part reads is there before: then a separate loop costs little, and is vectorised, as
     it is not beside the loops inside. What a sum over a row gives is best used while the row is in the cache.
     """
     return all(isinstance(e.array, Input) for e in elements_of((part,)) if isinstance(e, Read))

@@ -37,7 +37,7 @@ def unroll(func: Func) -> Func:
 
 
 def lanes(func: Func) -> Func:
-    """The program with a reduction of its own for each element of a short axis."""
+    """The program with a separate reduction for each element of a short axis."""
     return _Lanes().func(func)
 
 

@@ -222,7 +222,7 @@ class _Plan:
 # program: what is carried is stored between them, the number of the iteration too. Loops of more than
 # `MOST` iterations are refused.
 #
-# A loop over blocks may also carry what does not depend on blocks; that becomes a loop of its own.
+# A loop over blocks may also carry what does not depend on blocks; that becomes a separate loop.
 
 
 MOST_ITERATIONS = 100  # iterations of a loop, and a fifth of those of all nested loops
@@ -261,7 +261,7 @@ class _Bodies(Rewriter):
 
 
 class _Apart(_Bodies):
-    """Gives what a loop over blocks carries for all of them alike a loop of its own."""
+    """Moves values that a loop over blocks carries for all of them into a separate loop."""
 
     def array(self, array: Array) -> Array:
         if not isinstance(array, Item) or not self.chunked.grid(array):

@@ -47,7 +47,7 @@ class Adapter(Protocol):
         `name`, if it cannot be one."""
 
     def wrapper(self, function: Any, bound: Sequence[Any]) -> Wrapper | None:
-        """The same for `vjp` and whatever else calls programs of its own. It raises what `call` would raise
+        """The same for `vjp` and whatever else calls separate programs. It raises what `call` would raise
         for labels that do not fit; None if results stay NumPy's."""
 
     def agree(self, name: str, value: Any, other: Any) -> None:

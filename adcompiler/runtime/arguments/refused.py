@@ -37,7 +37,7 @@ def masked(what: str) -> DtypeError:
 
 
 def refuse_others(what: str, value: Any) -> None:
-    """Raise DtypeError for masked arrays, matrices, sparse ones, and those with arithmetic of their own."""
+    """Raise DtypeError for masked arrays, matrices, sparse ones, and those with their own arithmetic."""
     kind = type(value)
     if kind in (np.ndarray, float, int, bool, list):
         return

@@ -96,7 +96,7 @@ class Cuda:
         return Form(func)
 
     def compiled(self, func: Func, mode: Mode, plain: Any) -> Any:
-        """The program on a device, which has kernels of its own for small and large calls."""
+        """The program on a device, which has its own kernels for small and large calls."""
         from adcompiler.targets.cuda.backend import executable
 
         return executable(func, self.atomics, self.fast)

@@ -32,7 +32,7 @@ def set_num_threads(count: int) -> None:
 
 @public
 def get_num_threads() -> int:
-    """Among how many threads long loops share their work, unless a function has a number of its own.
+    """The number of threads that share long loops, unless a function has its own number.
 
     Raises Error if the environment variable ADC_NUM_THREADS is not an integer from 1 to 1024.
     """

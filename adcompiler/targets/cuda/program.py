@@ -258,7 +258,7 @@ class _Call:
         return numbering(self.emitter.prefixes.get(array, ()))
 
     def row_of(self, found: Any, iterations: Sequence[str]) -> Any:
-        """The row of these iterations, as an array of its own: the host must know their numbers."""
+        """The row of these iterations, as a separate array: the host must know their numbers."""
         self.by_host |= bool(iterations)
         for iteration in iterations:
             found = found[self.iterations[iteration]]

@@ -14,7 +14,7 @@ STOP, STATE = 1, 2  # the word that says that the call must end, and what Python
 POLL_ELEMENTS = 1 << 16  # elements between two polls of a loop of the program: 20 µs to some milliseconds
 STRIP_ELEMENTS = 1 << 19  # elements of a strip of a nest's loop, which is done without a poll
 STRIP_ITERATIONS = 16  # iterations of a strip: lanes of vectors
-SUM_STRIP_ITERATIONS = 64  # where each lane has sums of its own, which each strip fills and adds up
+SUM_STRIP_ITERATIONS = 64  # where each lane has its own sums, which each strip fills and adds up
 OWN = "memory(argmem: readwrite, inaccessiblemem: readwrite)"  # a poll touches no array
 ASK = f"""define internal i1 @ask(ptr %context) noinline cold {{
 start:

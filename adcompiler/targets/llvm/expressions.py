@@ -78,7 +78,7 @@ class Instructions:
         return found
 
     def together(self, *values: Value) -> list[Value]:
-        """The values in the type in which they meet: an integer meets a float in float64."""
+        """The values in the type that they have in common: an integer meets a float in float64."""
         kinds, lanes = {v.element for v in values}, max(v.lanes for v in values)
         kind = "double" if {"i64", "float"} <= kinds else max(kinds, key=RANKS.index)
         return [self.spread(self.cast(v, kind), lanes) for v in values]

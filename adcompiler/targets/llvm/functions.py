@@ -94,7 +94,7 @@ class Module:
             caller.unless_stopped()
 
     def share(self, caller: Function, loop: For) -> None:
-        """A loop over blocks as a function of its own that does some of them, from a first one to before
+        """A loop over blocks as a separate function that does some of them, from a first one to before
         another, and returns whether the call must end; the threads of a parallel region call it (`pool.py`).
         """
         known = {n: caller.bound(n) for n in sorted(names(loop)) if caller.knows(n)}

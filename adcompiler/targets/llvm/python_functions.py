@@ -109,7 +109,7 @@ def _letters(arg: Argument) -> str:
 
 
 def _wider(one: str, other: str) -> str:
-    """The type in which two meet; an integer meets a float in float64."""
+    """The type common to two; an integer meets a float in float64."""
     if {one, other} == {"i64", "float"}:
         return "double"
     return max(one, other, key=RANKS.index) if one in RANKS and other in RANKS else one or other

@@ -236,7 +236,7 @@ def _in_c(func: Func, name: str, kernel: Kernel, count: int) -> tuple[str, str]:
     wanted = [*kernel.sizes, *func.input_names, *func.result_names]
     if not all(re.fullmatch(r"[A-Za-z_]\w*", n, re.ASCII) for n in wanted):
         raise DtypeError(f"{func.name} has names that C does not have", remedy="rename its parameters")
-    by = dict(func.counts)  # the lengths that parameters give, and which: they have names of their own
+    by = dict(func.counts)  # the lengths that parameters give, and which: they have their own names
     order = sorted(range(len(wanted)), key=lambda k: k in by)
     names = [n for _, n in sorted(zip(order, distinct([wanted[k] for k in order], KEYWORDS), strict=True))]
     lengths, given = names[: len(kernel.sizes)], names[len(kernel.sizes) :]

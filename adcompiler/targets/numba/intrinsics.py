@@ -42,7 +42,7 @@ def ticks(typingctx: Any) -> Any:
 
 @intrinsic
 def fma(typingctx: Any, x: Any, y: Any, z: Any) -> Any:
-    """x * y + z, rounded once, in the type in which the operands meet."""
+    """x * y + z, rounded once, in the type common to the operands."""
     kind = typingctx.unify_types(x, y, z)
     if not isinstance(kind, types.Float):
         return None

@@ -229,7 +229,7 @@ def test_what_a_recorded_propagate_gives_is_known_when_it_has_run():
 
 def test_a_gradient_that_is_none_is_refused_with_the_same_text():
     x, b = leaf(), leaf(5.0)
-    with pytest.raises(GraphError, match=r"leave \.item\(\) away") as refused:
+    with pytest.raises(GraphError, match=r"remove \.item\(\)") as refused:
         tape.grad(by_item(x, b), x, allow_unused=False)
     assert marked(by_item) in str(refused.value)
 
@@ -293,7 +293,7 @@ def test_a_step_of_training_that_makes_a_new_object():
     loss.backward()
     old, w = w, w - 0.1 * w.grad  # rebound
     line = marked(test_a_step_of_training_that_makes_a_new_object, "# rebound")
-    with pytest.warns(UserWarning, match=f"no leaf: it was computed \\({line}"):
+    with pytest.warns(UserWarning, match=f"not a leaf: it was computed \\({line}"):
         assert w.grad is None
     text = adc.why_none(loss, w)
     assert "is another object than what" in text

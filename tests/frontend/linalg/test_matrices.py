@@ -132,7 +132,7 @@ def test_running_totals_inside_a_comprehension():
         ("diag(c)", "diag takes a vector or a matrix"),
         ("trace(v)", "takes a matrix"),
         ("tensordot(m, n, 5)", "tensordot over 5 axes"),
-        ("tensordot(m, n, ((0,), (0, 1)))", "as many axes"),
+        ("tensordot(m, n, ((0,), (0, 1)))", "unequal numbers of axes"),
         ("tensordot(m, n, [1])", "tensordot over"),
         ("inner(m, n)", "the axis"),
     ],

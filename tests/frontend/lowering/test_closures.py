@@ -147,7 +147,7 @@ def test_in_a_kernel() -> None:
 def test_a_name_that_the_body_assigns_is_its_own(line: str) -> None:
     """As in Python, where reading it first is an UnboundLocalError."""
     source = f"def f(x):\n    k = 1\n    def g():\n        {line}\n        return k * x\n    return g() + k\n"
-    with pytest.raises(adc.ParseError, match="a name of its own") as caught:
+    with pytest.raises(adc.ParseError, match="a local name") as caught:
         adc.compile(source)
     assert "pass it as an argument" in caught.value.remedy
     passed = adc.compile(source.replace("g()", "g(k)"))

@@ -45,7 +45,7 @@ def select(typingctx: Any, guard: Any, then: Any, otherwise: Any) -> Any:
 
 @intrinsic
 def fma(typingctx: Any, x: Any, y: Any, z: Any) -> Any:
-    """x * y + z, rounded once, in the type in which the operands meet."""
+    """x * y + z, rounded once, in the type common to the operands."""
     kind = typingctx.unify_types(x, y, z)
 
     def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:

@@ -43,7 +43,7 @@ class TeamEmitter(Emitter):
 
     @cached_property
     def narrowed(self) -> set[Array]:
-        """The results that kernels may store in 16 bits, of those that shall: nobody reads them, nor adds to
+        """The results that kernels may store in 16 bits, of those that shall: nothing reads them, nor adds to
         them."""
         wanted = {self.func.results[k] for k in self.narrow}
         tasks = [t for item in self.schedule.body if isinstance(item, Loop) for t in item.tasks]

@@ -212,7 +212,7 @@ class DeviceEmitter(TeamEmitter):
         return f"_part_{self.labels[task.array]}"
 
     def nest_text(self, nest: Nest, team: str, sliced: bool, tiled: bool = False) -> KernelText:
-        """The kernel of a nest for threads of their own or teams, its inner loop cut or not; with `tiled`
+        """The kernel of a nest for single threads or teams, its inner loop cut or not; with `tiled`
         threads on their own read from tiles what they share."""
         writer = self.nest_writer(nest.loop.tasks, nest.names)
         for task in nest.full:
