@@ -342,10 +342,10 @@ class _LoopPatterns:
         for slot, array in zip(self.rows, loop.scanned, strict=True):
             whole = self._given(array)
             values[slot] = None if whole is None else row_of(whole, iteration)
-            found[slot] = self._row_pattern(array, slot, iteration)
+            found[slot] = self._row_pattern(array, iteration)
         return _Scope(_present(values), _present(found), outer.sizes, outer.width)
 
-    def _row_pattern(self, array: Array, slot: Array, iteration: int) -> Pattern | None:
+    def _row_pattern(self, array: Array, iteration: int) -> Pattern | None:
         """The pattern of a row of a scanned array; there is nothing beyond its end."""
         whole, size = self.outer.found.get(array), prod(self.outer._lengths(array.shape[1:]))
         rows = None if whole is None else whole[iteration * size : (iteration + 1) * size]

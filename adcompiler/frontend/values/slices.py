@@ -115,7 +115,7 @@ def sliced(context: Context, part: SliceValue, size: Element, axis: int, span: S
         stop = _bound(sure, part.stop, size, integer(-1), last, integer(-1))
     span_length = combine("subtract", stop, start) if step > 0 else combine("subtract", start, stop)
     length = stepped(span_length, abs(step))
-    if not _never_negative(part, step) and not (open_axes(length) and sure(linear(span_length))):
+    if not _never_negative(part) and not (open_axes(length) and sure(linear(span_length))):
         length = combine("maximum", length, ZERO)
     if not is_const(length) and is_single(part):
         context.sizes.single.add(length)
@@ -157,7 +157,7 @@ def _counted(context: Context, bound: AnyValue, span: Span) -> AnyValue:
     return replace(bound, element=numbered(counted(context, bound.element, span)))
 
 
-def _never_negative(part: SliceValue, step: int) -> bool:
+def _never_negative(part: SliceValue) -> bool:
     """Whether a slice's length needs no clamp: one bound at most is given."""
     return part.start is None or part.stop is None
 

@@ -42,7 +42,7 @@ def _compiled(emitter: DeviceEmitter, text: KernelText, arch: tuple[int, int]) -
     from numba import cuda
 
     kernel = loaded(text.source, text.name)
-    known = _types(emitter, "_sliced" in text.name)
+    known = _types(emitter)
     signature = tuple(known[name] for name in text.params)
     options = kernel.targetoptions  # type: ignore[attr-defined]
     ptx, _ = cuda.compile_ptx(kernel.py_func, signature, cc=arch, fastmath=options["fastmath"])  # type: ignore[attr-defined]
@@ -57,7 +57,7 @@ def _named(ptx: str, name: str) -> str:
     return ptx.replace(found[1], name)
 
 
-def _types(emitter: DeviceEmitter, sliced: bool) -> dict[str, Any]:
+def _types(emitter: DeviceEmitter) -> dict[str, Any]:
     """numba's types of what kernels may take, by name; arrays are contiguous."""
     from numba.cuda import types
 

@@ -220,7 +220,7 @@ def test_kernels_read_storage_of_16_bits(work: Workload, stored: str, tmp_path: 
         emitter.labels[i]: types.Array(getattr(types, stored), i.rank, "C") for i in emitter.func.inputs
     }
     for text in ptx.texts(emitter, True):
-        known = ptx._types(emitter, "_sliced" in text.name) | inputs
+        known = ptx._types(emitter) | inputs
         with ptx._device((9, 0)):
             kernel = ptx.loaded(text.source, text.name).py_func
             found, _ = cuda.compile_ptx(kernel, tuple(known[p] for p in text.params), cc=(9, 0))
@@ -247,7 +247,7 @@ def test_kernels_of_iterations_read_their_number(name: str, tmp_path: Path) -> N
     for text in ptx.texts(emitter, True):
         assert not any(param.startswith("iteration") for param in text.params)
         reads += "iteration" in text.source
-        known = ptx._types(emitter, "_sliced" in text.name)
+        known = ptx._types(emitter)
         with ptx._device((9, 0)):
             kernel = ptx.loaded(text.source, text.name).py_func
             found, _ = cuda.compile_ptx(kernel, tuple(known[p] for p in text.params), cc=(9, 0))
@@ -289,7 +289,7 @@ def test_kernels_store_results_of_16_bits(stored: str, tmp_path: Path) -> None:
     outs = {emitter.labels[r]: types.Array(half, r.rank, "C") for r in func.results}
     kernels: list[tuple[Any, Any]] = []
     for text in ptx.texts(emitter, True):
-        known = ptx._types(emitter, "_sliced" in text.name) | outs
+        known = ptx._types(emitter) | outs
         kernels.append((ptx.loaded(text.source, text.name), tuple(known[p] for p in text.params)))
     parts = types.Array(single, 2, "C")
     kernels.append((program.add_slices("sum"), (parts, types.Array(half, 1, "C"))))
