@@ -24,6 +24,7 @@ os.environ["ADC_CACHE_DIR"] = os.environ["ADC_TEST_CACHE"]
 os.environ.setdefault("ADC_NUM_THREADS", "2")
 os.environ["ADC_STRICT"] = "1"  # a module that LLVM refuses is an error, not a kernel of numba's
 os.environ.setdefault("NUMBA_NUM_THREADS", "2")
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # a process that a test starts need not compile the package
 
 # The first example of a test compiles, so neither its time nor a slow start is a fault.
 settings.register_profile(

@@ -19,6 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE = 1800  # seconds for all tests: a fault that makes them take longer counts as caught
+INHERITED = ("ADC_TEST_CACHE", "PYTEST_ADDOPTS", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
 COPIED = ("adcompiler", "docs", "examples", "grammar", "tests")
 
 
@@ -117,7 +118,7 @@ def caught(fault: Fault) -> str | None:
 
 def failure(folder: Path, tests: str) -> str | None:
     """The first test that fails in a checkout, or why the tests did not end; None if all pass."""
-    environment = {k: v for k, v in os.environ.items() if k not in ("ADC_TEST_CACHE", "PYTEST_ADDOPTS")}
+    environment = {k: v for k, v in os.environ.items() if k not in INHERITED}
     environment |= {"PYTHONPATH": str(folder)}
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", tests]
     try:

@@ -37,8 +37,12 @@ Outcome = dict[str, Any]
 
 
 def environment(threads: int, **more: str) -> dict[str, str]:
-    """The variables that the libraries read when they are imported."""
-    return os.environ | dict.fromkeys(THREADS, str(threads)) | more
+    """The variables that the libraries read when they are imported.
+
+    Python keeps the bytecode of a checkout, as it does for installed packages.
+    """
+    kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    return kept | dict.fromkeys(THREADS, str(threads)) | more
 
 
 def free_memory() -> int | None:

@@ -23,7 +23,7 @@ def shifted(v, w):
     v[0] = w[-1]
     return w
 
-def total(v):
+def squares(v):
     return sum(v * v)
 """
 VIEWS = ("{}", "{}[:]", "{}[::-1]", "{}.reshape(n)", "np.asarray({})", "flip({})", "roll({}, 0)", "{}.T")
@@ -63,7 +63,7 @@ class Writer:
     def scalar(self) -> str:
         name = self.pick(self.vectors)
         return str(
-            self.pick([f"0.5 * {name}[{self.index()}]", f"sin(total({name}))", "0.3", "0.1 * m[1, 0]"])
+            self.pick([f"0.5 * {name}[{self.index()}]", f"sin(squares({name}))", "0.3", "0.1 * m[1, 0]"])
         )
 
     def statement(self, depth: int) -> None:
@@ -126,7 +126,8 @@ class Writer:
 
     def several(self, depth: int) -> None:
         """Numbers of a comprehension over a function that may store."""
-        call = self.pick(["total({})", "scaled({})[0]", "total(scaled({}))", "total(scaled({}.copy()))"])
+        calls = ["squares({})", "scaled({})[0]", "squares(scaled({}))", "squares(scaled({}.copy()))"]
+        call = self.pick(calls)
         text = call.replace("{}", self.pick([*self.vectors, "r"]))
         self.write(depth, f"s += sum({text} for r in m)")
 

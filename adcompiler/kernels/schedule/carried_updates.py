@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from adcompiler.analysis.affine import linear, linear_constant
 from adcompiler.analysis.intervals import Ranges, never_negative
 from adcompiler.analysis.predicates import ties
+from adcompiler.analysis.regions import LOGIC
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
@@ -27,11 +28,20 @@ from adcompiler.ir.nodes import (
     identity,
     is_const,
 )
-from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, is_computed, rewrite, substitute
+from adcompiler.ir.walk import (
+    arrays_of,
+    arrays_read,
+    elements_of,
+    is_computed,
+    postorder,
+    rewrite,
+    substitute,
+)
 from adcompiler.ops.build import apply
 from adcompiler.passes.algebra.fold import folded
 
 MOST_STORES = 8
+MOST_CASES = 2  # conditions that are looked at in both cases
 ZERO: Element = const(0, "i64")
 Bound = tuple[str, Element]  # "start" or "stop", and where
 
@@ -92,9 +102,38 @@ def _split(slot: Array, indices: Sequence[Element | None], body: Element) -> tup
     for axis, index in enumerate(indices):
         if index is None:
             places = _places(body, axis)
-            if places and _elsewhere(body, axis) is _unchanged(slot, indices):
+            if places and _is_surely(_elsewhere(body, axis), _unchanged(slot, indices)):
                 return axis, places
     return None
+
+
+def _is_surely(body: Element, expected: Element, cases: int = MOST_CASES) -> bool:
+    """Whether a body is what is expected, whichever way conditions go that its place does not decide."""
+    if body is expected:
+        return True
+    if not cases:
+        return False
+    condition = next((e for e in _conditions(body) if all(a < 0 for a in e.axes)), None)
+    known = (const(True, "bool"), const(False, "bool"))
+    return condition is not None and all(
+        _is_surely(_with(body, condition, value), expected, cases - 1) for value in known
+    )
+
+
+def _conditions(body: Element) -> list[Element]:
+    """The conditions that decide between values of a body, those in indices aside."""
+    order = postorder((body,), lambda e: () if isinstance(e, Read) or _is_comparison(e) else e.args)
+    return [e for e in order if _is_comparison(e)]
+
+
+def _is_comparison(element: Element) -> bool:
+    return isinstance(element, Apply) and element.dtype == "bool" and element.op not in LOGIC
+
+
+def _with(body: Element, condition: Element, value: Element) -> Element:
+    """A body with a condition whose value is known."""
+    found = folded(rewrite((body,), lambda e: value if e is condition else e)[0])
+    return rewrite((found,), _without_zeros)[0]
 
 
 def _places(body: Element, axis: int) -> list[Element]:

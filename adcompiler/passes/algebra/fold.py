@@ -98,6 +98,8 @@ class _Fold(Rewriter):
         if isinstance(array, Reduce) and array.op == "sum":
             array = _masked(array)
         array = _proved(array)
+        if isinstance(array, Reduce):
+            array = _once(array)
         if isinstance(array, Map):
             array = closed(array.shape, array.body)
         ones = {k for k, n in enumerate(array.domain) if is_const(n, 1)}
@@ -145,6 +147,20 @@ class _Fold(Rewriter):
                     return _greater(element)
                 return _offset(element) if element.dtype == "i64" else _identity(element)
         return element
+
+
+def _once(array: Reduce) -> Array:
+    """A reduction that is the same along some of its own axes, computed once for all of these."""
+    used = array.body.axes.union(*(n.axes for n in array.reduced))
+    kept = [k for k in range(array.rank) if k in used or is_const(array.shape[k], 1)]
+    if len(kept) == array.rank:
+        return array
+    order = (*kept, *range(array.rank, len(array.domain)))
+    places: dict[int, Element] = {k: Index(p) for p, k in enumerate(order)}
+    *lengths, body = (substitute(e, places) for e in (*array.reduced, array.body))
+    total = Reduce(array.op, tuple(array.shape[k] for k in kept), tuple(lengths), body)
+    own = identity(array.shape)
+    return Map(array.shape, Read(total, tuple(own[k] for k in kept)))
 
 
 def _stored(body: Element, places: dict[int, Element]) -> Element | None:

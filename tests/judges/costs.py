@@ -1,0 +1,81 @@
+"""The cheap gradient principle, counted: what a value and its gradient compute and store beside the value.
+
+Counted is what stands in the schedule, for lengths of any size; nothing is compiled or timed. Lengths that a
+program computes count as the longest that it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import adcompiler as adc
+from adcompiler.ad.programs.split import value_and_grad
+from adcompiler.frontend.lowering.program import Lowered
+from adcompiler.ir.nodes import Accumulate, Element, Read, Reduce
+from adcompiler.ir.walk import elements_of
+from adcompiler.kernels.emit.traffic import Counted, Space, Work
+from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence
+from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.runtime.programs.specialise import Specialisation
+from adcompiler.runtime.reports.cost import weight
+from adcompiler.targets.cpu.kernels import kernel_at
+from adcompiler.targets.cpu.timed import Timed
+
+
+class UnknownError(Exception):
+    """Only values tell how often a loop runs."""
+
+
+def ratios(f: adc.Function, args: Sequence[Any], scales: Sequence[int]) -> list[float]:
+    """How many times the work of the value its value and gradient are, for each factor of all lengths."""
+    types, values, _ = f.describe(args, {})
+    lowered = f.trace(types)
+    positions = f.positions(None, types)
+    joint = run(SIMPLIFY, value_and_grad(lowered.func, f.inputs_of(positions, types), True))
+    value, gradient = (Specialisation(p, "cpu") for p in (lowered, Lowered(joint, lowered.constraints, None)))
+    sizes = value.sizes(values)
+    found = []
+    for scale in scales:
+        longer = [n * scale for n in sizes]
+        numbers = [
+            v * scale if isinstance(v, int | np.integer) and not isinstance(v, bool) else v for v in values
+        ]
+        found.append(work(gradient, longer, numbers) / (work(value, longer, numbers) + 1))
+    return found
+
+
+def work(program: Specialisation, sizes: Sequence[int], values: Sequence[Any]) -> float:
+    """Weighted operations, and elements that loops store or add up."""
+    compiled = kernel_at(program.executable, sizes)
+    timed = Timed(compiled.made, compiled.precise)
+    counted = _Counted(timed.func, dict(timed.kernel.arrays), sizes, program.values(values))
+    parts = [*map(counted.item, timed.items), counted.numbers(timed.rest)]
+    return counted.elements + sum(n * weight(op) for part in parts for (op, _), n in part.operations.items())
+
+
+class _Counted(Counted):
+    """Counts elements too, in the iterations of loops as well."""
+
+    elements = 0.0
+
+    def nest(self, work: Work, loop: Loop, around: Space) -> None:
+        spaces: list[tuple[int, Space]] = []
+        self.enter(work, loop, around, spaces)
+        places = dict(spaces)
+        for task in loop.tasks:
+            if task.loops and (task.stored or isinstance(task.array, Reduce | Accumulate)):
+                self.elements += places[task.loops[-1].number].iterations
+        super().nest(work, loop, around)
+
+    def recurrence(self, work: Work, rec: Recurrence, around: Space) -> None:
+        if rec.loop.length is None:
+            raise UnknownError
+        super().recurrence(work, rec, around)
+
+    def value(self, work: Work, element: Element, space: Space) -> np.ndarray:
+        found = super().value(work, element, space)
+        unknown = {e.array for e in elements_of((element,)) if isinstance(e, Read)} - self.values.keys()
+        return np.full(1, max(self.sizes, default=1)) if unknown else found
