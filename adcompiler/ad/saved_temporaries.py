@@ -186,7 +186,7 @@ def _outlined(
                 names.setdefault(temporary, names[element])
             made = Read(temporary, tuple(Index(k) for k in axes))
         new[element] = made
-    # Lengths are no temporaries, whatever elements share with them: the slots of loops are as long.
+    # Lengths are not temporaries, whatever elements share with them: the slots of loops are as long.
     rebuilt = with_elements(array, lambda elements: tuple(new[e] for e in elements), Replace(moved).resized)
     whole = rebuilt.elements[-1]
     renames = (

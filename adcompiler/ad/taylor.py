@@ -54,7 +54,7 @@ def taylor(
 ) -> list[list[Array | None]]:
     """The derivatives of each result from the first to `order`, along fixed directions of some arrays.
 
-    None stands for zero. A direction has its array's shape and dtype.
+    None means zero. A direction has its array's shape and dtype.
     """
     line = _Line(directions)
     line.reach(results, order)

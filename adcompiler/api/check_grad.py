@@ -344,7 +344,7 @@ class _Check:
             self.comparisons.append(worst)
 
     def allowed(self, tolerance: Tolerance, exact: np.ndarray) -> float:
-        """The relative error that is no mistake."""
+        """The relative error that is not a mistake."""
         return self.rtol if self.rtol is not None else _allowed(tolerance, exact)
 
     def fail(self, found: Comparison) -> None:

@@ -150,7 +150,7 @@ def _result_names(
 def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     """The value of `f` at `args` and its directional derivative along `tangents`: (value, tangent).
 
-    `tangents` has one entry for each argument, shaped like it; None stands for zero, also inside a
+    `tangents` has one entry for each argument, shaped like it; None means zero, also inside a
     container. Raises ShapeError for a tangent of another shape or structure, DtypeError for a tangent of an
     argument that is not a float.
     """

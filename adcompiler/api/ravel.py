@@ -52,7 +52,7 @@ class Unravel:
 
     @public
     def __call__(self, vector: Any) -> Any:
-        """Raises ShapeError for another length, DtypeError for what is no vector of real numbers."""
+        """Raises ShapeError for another length, DtypeError if it is not a vector of real numbers."""
         flat = _vector(vector)
         if flat.shape != (self.size,):
             raise ShapeError(

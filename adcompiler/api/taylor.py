@@ -64,7 +64,7 @@ def taylor(f: Function, args: Sequence[Any], direction: Sequence[Any], order: in
     """The derivatives of t ↦ f(args + t * direction) at 0: (value, first, second, ..., of `order`).
 
     They are derivatives, not coefficients of the Taylor series: divide that of order k by k! for these.
-    `direction` has one entry for each argument, shaped like it; None stands for zero. Each derivative is
+    `direction` has one entry for each argument, shaped like it; None means zero. Each derivative is
     structured like the result of `f`. Cost grows with the square of the order. Raises ShapeError for a
     direction of another shape, DtypeError for one of an argument that is not a float, Error for an order
     that is not an integer from 1 to 20.

@@ -29,7 +29,7 @@ def number(text: str, whole: bool) -> bool | int | float:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of equal length; `names` is the first one if it holds a word that is no number."""
+    """Rows of equal length; `names` is the first one if it holds a word that is not a number."""
 
     source: Source
     names: list[str]

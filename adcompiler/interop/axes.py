@@ -100,7 +100,7 @@ def _along(f: Any, types: Any, count: int) -> Flow:
     return Flow(paired, of.results * count)
 
 
-# -- programs that are no derivatives ----------
+# -- programs that are not derivatives ----------
 
 
 def _generic(f: Any, types: Any) -> Func:

@@ -194,7 +194,7 @@ def agree(library: Library, name: str, value: Any, other: Any) -> None:
 
 
 def _compare(library: Library, name: str, labels: Sequence[Any], others: Sequence[Any]) -> None:
-    """Raise ShapeError where labels are not those that they have to be; None where there are none."""
+    """Raise ShapeError if labels are not those that they have to be; None where there are none."""
     for axis, (label, other) in enumerate(zip(labels, others, strict=True)):
         if other is not None and (words := library.differ(other, label)) is not None:
             cause = f"axis {axis} of {name} has other labels than its argument or result: {words}"

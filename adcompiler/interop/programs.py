@@ -69,7 +69,7 @@ class Tangents:
 class Program:
     """A program of arrays.
 
-    The first `count` results are those that somebody wants, the others are kept for derivatives. `gradients`
+    The first `count` results are wanted by the caller, the others are kept for derivatives. `gradients`
     says which of these are gradients of the first result, by input; None for one known to be zero. `pushes`
     says what a pushforward is made of. `alone`, each derivative checks indices again: engines that drop what
     nothing reads may drop the program and keep its pullback.

@@ -15,7 +15,7 @@ from adcompiler.ops.table import TABLE
 def to_sympy(func: Func) -> list[Any]:
     """One SymPy expression for each result, in symbols named like the inputs.
 
-    Raises DtypeError where an input or a step is an array, or SymPy has no form for a primitive.
+    Raises DtypeError if an input or a step is an array, or SymPy has no form for a primitive.
     """
     import sympy
 

@@ -303,12 +303,12 @@ def identity(shape: Shape) -> tuple[Element, ...]:
 
 
 def element_of(array: Array) -> Read:
-    """The element of an array in its place: what reads it point by point."""
+    """The element of an array: the expression that reads it point by point."""
     return Read(array, identity(array.shape))
 
 
 def read_whole(shape: Shape, element: Element) -> Array | None:
-    """The array of which an element over `shape` is each element in its place; None if it is none."""
+    """The array whose element at each point is an element over `shape`; None if it is none."""
     whole = isinstance(element, Read) and element.array.shape == shape and element.args == identity(shape)
     return element.array if isinstance(element, Read) and whole else None
 

@@ -1,6 +1,6 @@
 """The loop IR: functions of loops, assignments, and stores to arrays in memory.
 
-Expressions are immutable, and equal if they are the same expression. Statements are told apart by identity;
+Expressions are immutable, and equal if they are the same expression. Statements are compared by identity;
 transforms make new ones.
 """
 

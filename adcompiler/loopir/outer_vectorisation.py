@@ -229,7 +229,7 @@ class _Nest:
         return at.array in self.rows or mentions(self.own, *at.indices)
 
     def is_far(self, at: Access) -> bool:
-        """Whether the elements of iterations are no neighbours in memory."""
+        """Whether the elements of iterations are not neighbours in memory."""
         return self.is_own(at) and not (at.array in self.rows or self.is_beside(at))
 
     def other(self, at: Access) -> int:

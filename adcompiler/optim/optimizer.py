@@ -167,7 +167,7 @@ class Optimizer:
         hyperparameters  others than the optimiser's for this step: lr=0.01
 
         Nothing is changed in place. Raises ShapeError if gradients or state do not nest like params or have
-        other shapes, DtypeError for what is no array of floats.
+        other shapes, DtypeError for a value that is not an array of floats.
         """
         check_names(type(self).__name__, hyperparameters, self.defaults)
         group = {**self.defaults, **hyperparameters}

@@ -180,7 +180,7 @@ def flatten(structure: Any, value: Any, name: str = "the result", axis: int = 0)
         structure = Container(tuple, tuple(range(len(structure))), structure)
     parts: Iterable[tuple[Any, Any, Any]]
     parts = zip(structure.keys, structure.parts, parts_like(structure, value, name), strict=True)
-    if issubclass(structure.kind, Records):  # which has something in the place of what is no float
+    if issubclass(structure.kind, Records):  # which has something for values that are not floats
         parts = ((key, place, None if isinstance(place, Static) else part) for key, place, part in parts)
     return [
         leaf for key, place, part in parts for leaf in flatten(place, part, name + structure.path(key), axis)

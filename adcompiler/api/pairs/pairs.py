@@ -26,7 +26,7 @@ class DiffPair:
 
     p            a number, an array, or a container of these (a struct). A pair, or a container with pairs,
                  makes it a dual number, for derivatives of higher order (docs/slangpy.md)
-    d            shaped (and nested) like p; None stands for zero
+    d            shaped (and nested) like p; None means zero
     accumulator  how `backward` combines contributions of result entries that share p by broadcasting: "sum"
                  adds all to d, "push" appends each to the list d, "first" keeps the very first in d,
                  "total" adds all contributions to all elements of p to one number

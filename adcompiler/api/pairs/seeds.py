@@ -32,7 +32,7 @@ def tangents(
 ) -> dict[Coefficient, Any]:
     """The tangents of arguments that are pairs, `order` deep at most, or hold some: by input and parts.
 
-    Raises ShapeError for one of another shape or structure than its argument, DtypeError where that is no
+    Raises ShapeError for one of another shape or structure than its argument, DtypeError if that is no
     float.
     """
     found: dict[Coefficient, Any] = {}
@@ -58,7 +58,7 @@ def cotangents(
     order: int,
     wrapper: Wrapper | None = None,
 ) -> dict[Coefficient, Any]:
-    """The cotangents of results, as kernels take them: by result and parts; none for what is no float."""
+    """The cotangents of results for kernels, by result and parts; none for values that are not floats."""
     found: dict[Coefficient, Any] = {}
     given = _unwrapped(structure, results, cotangent)
     for k, parts, _, _, value in spread(structure, given, order, "the cotangent"):

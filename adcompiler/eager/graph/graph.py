@@ -46,7 +46,7 @@ class State(threading.local):
     recording = True  # whether results remember how they were computed
     quiet: UserLine | None = None  # the user's line that turned recording off
     tracing = False  # whether operations print a line each
-    anomaly: Any = None  # what looks for NaN, where somebody wants that (`anomaly.py`)
+    anomaly: Any = None  # what looks for NaN, where the caller wants that (`anomaly.py`)
     inside: Any = None  # the recorded operation whose user-written propagate is running
     fusing: Any = None  # the pending operations of a fused function (`eager/aggregates/pending.py`)
     last: Pass | None = None  # the last backward(), for the message of a `.grad` that it did not fill
@@ -137,7 +137,7 @@ class Entry:
         "__weakref__", "edges", "inputs", "number", "outputs", "place", "roots", "state", "versions", "zeros"
     )  # fmt: skip
     zeros: list[int]  # the inputs that the last walk found to have no cotangent, if there were any
-    given: Sequence[Any] = ()  # the operands that are no Variables, by their identities
+    given: Sequence[Any] = ()  # the operands that are not Variables, by their identities
     holds = True  # whether `propagate` reads values, of inputs or outputs, which a backward pass gives back
 
     def __init__(self, inputs: Iterable[Variable]) -> None:
@@ -156,7 +156,7 @@ class Entry:
         self.place: UserLine | None = None  # the user's line that made it
 
     def propagate(self, cotangents: Cotangents, wanted: Sequence[bool]) -> Cotangents:
-        """Cotangents of the inputs from those of the outputs; None stands for zero.
+        """Cotangents of the inputs from those of the outputs; None means zero.
 
         Those that are not `wanted` lead nowhere: they may be None as well.
         """

@@ -41,7 +41,7 @@ def behind_freed(entries: Sequence[Entry]) -> dict[int, None]:
 
 
 def asked(inputs: Any) -> dict[int, Variable]:
-    """The Variables that `backward(inputs=...)` names. Raises Error where they hold none."""
+    """The Variables that `backward(inputs=...)` names. Raises Error if they hold none."""
     chosen = [inputs] if is_variable(inputs) else list(inputs)
     refuse_none(chosen, "backward")
     for v in chosen:

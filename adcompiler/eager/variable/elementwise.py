@@ -213,7 +213,7 @@ def _shape(value: Any) -> tuple[int, ...]:
 
 
 def _constant(value: Any, name: str) -> Any:
-    """An operand that is no Variable: a number as it is, an array as a copy, which nobody can change."""
+    """An operand that is not a Variable: a number as it is, an array as a copy, which nobody can change."""
     if type(value) in (int, float, bool):
         return value
     if value is None:

@@ -157,7 +157,7 @@ def _seeds(ends: Sequence[Variable], weights: Sequence[Any]) -> dict[int, Variab
 
 
 def variables_of(what: str, given: Any) -> list[Variable]:
-    """A list of Variables that an argument called `what` is; DtypeError where it is anything else."""
+    """A list of Variables that an argument called `what` is; DtypeError if it is anything else."""
     if not isinstance(given, list | tuple):
         why = ""
         if given is None:

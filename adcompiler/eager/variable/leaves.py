@@ -76,7 +76,7 @@ Tree: TypeAlias = Container | Leaf
 def tree(value: Any, path: str, integer: bool = False, depth: int = 0) -> Tree:
     """A value as a tree; `integer` if a Python int is no float here.
 
-    Raises DtypeError for leaves that are no real numbers, LimitError for containers that hold themselves.
+    Raises DtypeError for leaves that are not real numbers, LimitError for containers that hold themselves.
     """
     container = opened(value, path)
     if container is None:
@@ -151,7 +151,7 @@ def beside(found: Tree, other: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 def _parts(container: Container, other: Any, path: str) -> list[Any]:
     """The parts of a value that nests as a container does, in the container's order."""
-    if container.sequence:  # of any class: a list of numbers is no container, but one beside arrays of rank 0
+    if container.sequence:  # a list of numbers is not a container, but one next to arrays of rank 0
         fits = isinstance(other, tuple | list) and len(other) == len(container.parts)
     elif container.kind is dict:
         fits = isinstance(other, dict) and other.keys() == set(container.keys)

@@ -71,7 +71,7 @@ INSTEAD: Mapping[str, str] = {
 
 
 def missing(kind: str, name: str) -> AttributeError:
-    """The error for a name that is no attribute, with NumPy's or ours where it is PyTorch's."""
+    """The error for a name that is not an attribute, with NumPy's or ours where it is PyTorch's."""
     instead = INSTEAD.get(name)
     hint = f": write {instead}" if instead else ""
     return AttributeError(f"{kind!r} object has no attribute {name!r}{hint}")

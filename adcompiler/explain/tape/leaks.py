@@ -67,7 +67,7 @@ def leaks() -> Leaks:
 
     Print it, or use its `holders`. Variables of running functions come last, because they end anyway.
     """
-    gc.collect()  # what only cycles hold is no leak
+    gc.collect()  # what only cycles hold is not a leak
     entries = live()
     outputs = [o.ref() for e in entries for o in e.outputs]
     computed = [v for v in outputs if v is not None and v.entry is not None]
@@ -136,7 +136,7 @@ class Finder:
         return found
 
     def found(self, computed: list[Variable]) -> Held:
-        """The Variables that somebody beside the graph holds, by holder."""
+        """The Variables that something besides the graph refers to, by holder."""
         wanted = {id(v): v for v in computed}
         held: Held = {}
         self.inside |= {id(wanted), id(computed), id(held)}

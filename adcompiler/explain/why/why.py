@@ -231,7 +231,7 @@ def _another_object(search: Search, serial: int) -> str:
 
 
 def _readers(target: Variable) -> list[str]:
-    """The operations, still held by somebody, that read the input."""
+    """The operations, still referenced, that read the input."""
     found = [e for e in live() if any(edge.serial == target.serial for edge in e.edges)]
     return [f"    it is read by {e.line()}  {e.place or ''}" for e in found[-MOST_CUTS:]]
 

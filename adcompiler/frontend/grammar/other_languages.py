@@ -190,7 +190,7 @@ FUNCTIONS = {
     "iif": "write where(condition, a, b)",
     "seq": "write arange(n), or linspace(a, b, n)",
 }
-# Names that are no functions.
+# Names that are not functions.
 NAMES = {
     "Inf": "write inf",
     "NaN": "write nan",

@@ -49,7 +49,7 @@ _FOREIGN = {
 
 
 def scan(text: str) -> None:
-    """Raise a Fault if `text` passes a limit or has a part that is no token or bracket pair."""
+    """Raise a Fault if `text` passes a limit or has a part that is not a token or bracket pair."""
     _Scan(text).run(0, len(text))
 
 

@@ -189,7 +189,7 @@ class _Subscript:
         self.count = count
 
     def place(self, index: AnyValue, size: Element, start: int) -> Element:
-        """Where one index that is no slice reads."""
+        """Where one index that is not a slice reads."""
         if isinstance(index, int) and not isinstance(index, bool):
             return _fixed(self.context, index, size, self.span)
         if not isinstance(index, Value) or index.dtype != "i64":

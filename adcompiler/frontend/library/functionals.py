@@ -38,7 +38,7 @@ Function = Closure | FunctionValue
 
 
 def is_partial(node: tree.Call, scope: Mapping[str, AnyValue]) -> bool:
-    """Whether a call is `diff` of something by names of variables, which are no values."""
+    """Whether a call is `diff` of something by names of variables, which are not values."""
     named = isinstance(node.function, tree.Name) and node.function.id == "diff"
     variables = any(isinstance(a, tree.Name) for a in node.arguments[1:2])
     return named and variables and not isinstance(scope.get("diff"), Closure | FunctionValue)

@@ -375,7 +375,7 @@ class Expressions(Context):
         return isinstance(target, Closure | FunctionValue)
 
     def function_named(self, node: tree.Expression, scope: Mapping[str, AnyValue]) -> AnyValue:
-        """The function that an expression names: a def, or a builtin that is no variable; else None."""
+        """The function that an expression names: a def, or a builtin that is not a variable; else None."""
         if not isinstance(node, tree.Name):
             return None
         if node.id in scope:

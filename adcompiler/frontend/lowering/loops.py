@@ -99,7 +99,7 @@ class Carries:
         return CarriedType(value.dtype, value.shape, tuple(open_axes(value.element)), value.weak)
 
     def holds(self, value: AnyValue) -> Held:
-        """The elements of a value, told apart from those of others that are the same."""
+        """The elements of a value, distinguished from those of others that are the same."""
         held = value.held if isinstance(value, Value) else None
         return self.context.aliases.fresh() if held is None else Held(held.storage, held.store, origin=held)
 

@@ -31,7 +31,7 @@ class Returning(Leaving):
         return replace(loop, body=_left(loop.body))
 
     def note(self, value: AnyValue) -> None:
-        """Remember of which rank a result of a loop is: until it is known, a number stands in its place."""
+        """Remember of which rank a result of a loop is: until it is known, a number is used instead."""
         self.returned.append(_ranks(value))
 
     def following(self, loop: Loop) -> list[tree.Statement]:

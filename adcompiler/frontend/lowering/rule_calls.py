@@ -92,7 +92,7 @@ class _Rule:
 def _cotangents(
     context: Context, closure: Closure, found: AnyValue, args: Sequence[AnyValue], span: Span
 ) -> list[Value | None]:
-    """What a rule returns, one for each argument: None where that is no float array."""
+    """What a rule returns, one for each argument: None where that is not a float array."""
     found = as_array(found)
     listed = list(found) if isinstance(found, tuple) else [found]
     names = [p.name for p in closure.definition.parameters]

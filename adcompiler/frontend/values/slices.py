@@ -127,7 +127,7 @@ def sliced(context: Context, part: SliceValue, size: Element, axis: int, span: S
 
 
 def _window(context: Context, part: SliceValue, size: Element, axis: int, span: Span) -> AxisSlice | None:
-    """`x[i : i + k]` with an i that is no length: k elements, whatever i is; None for other slices.
+    """`x[i : i + k]` with an i that is not a length: k elements, whatever i is; None for other slices.
 
     A window lies in its array, which is checked: cut off at the ends it had no length that is known.
     """

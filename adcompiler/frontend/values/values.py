@@ -117,7 +117,7 @@ class Closure:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FunctionValue:
-    """A function that is no definition: a builtin that is passed on, or the derivative of a function."""
+    """A function that is not a definition: a builtin that is passed on, or the derivative of a function."""
 
     name: str
     parameters: tuple[str, ...]

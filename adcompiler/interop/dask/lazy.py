@@ -32,7 +32,7 @@ BACKENDS = {"cpu": "cpu:1", "cpu-precise": "cpu-precise:1", "numpy": "numpy"}
 
 
 def dask_array() -> Any:
-    """The module `dask.array`; Error where it is not installed."""
+    """The module `dask.array`; Error if it is not installed."""
     try:
         import dask.array
     except ImportError as error:

@@ -28,7 +28,7 @@ _LOCK = Locked()
 
 
 def distributed() -> Any:
-    """The module `distributed`; Error where it is not installed."""
+    """The module `distributed`; Error if it is not installed."""
     try:
         import distributed
     except ImportError as error:
@@ -214,7 +214,7 @@ def map(
               results and a dict, in which the errors stand by the number of the case; the result of such a
               case is None, and in arrays NaN (0 in those of integers)
 
-    Raises ShapeError for arguments of different lengths, Error where there is no client, where `f` cannot be
+    Raises ShapeError for arguments of different lengths, Error if there is no client, where `f` cannot be
     sent and where the study is cancelled, and what `f` raises.
     """
     axes: Axes = (in_axes,) * len(args) if isinstance(in_axes, int | None) else tuple(in_axes)

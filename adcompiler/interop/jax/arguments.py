@@ -73,7 +73,7 @@ def operands(leaves: Sequence[Any], types: Types) -> list[Any]:
 
 
 def lengths(f: Function, found: Specialisation, leaves: Sequence[Any]) -> tuple[int, ...]:
-    """The lengths of the size symbols. Raises ShapeError where lengths do not fit, and Error where one is the
+    """The lengths of the size symbols. Raises ShapeError if lengths do not fit, and Error if one is the
     value of an argument that JAX traces."""
     asked = {k for _, k in found.func.counts}
     shown = [

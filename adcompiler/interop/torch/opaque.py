@@ -124,7 +124,7 @@ def lengths(specialisation: Specialisation, values: Sequence[Any]) -> list[Any]:
 
 
 def _holds(constraint: Constraint, axes: Sequence[Any], func: Func) -> bool:
-    """Whether lengths are as a program demands; they are told by axis."""
+    """Whether lengths are as a program demands; they are identified by axis."""
     if constraint.reach is not None and not _length(constraint.reach, axes, func) > 0:
         return True
     left, right = _length(constraint.left, axes, func), _length(constraint.right, axes, func)

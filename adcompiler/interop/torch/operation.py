@@ -51,7 +51,7 @@ class At:
 
 
 def perform(at: At, values: Sequence[Any], held: Sequence[Any] = ()) -> tuple[Any, ...]:
-    """The results of a program, those that somebody wants, with whatever history PyTorch gives them. They
+    """The results of a program, those that the caller wants, with whatever history PyTorch gives them. They
     follow from `held` as well, though it is not read."""
     if torch._C._get_tracing_state():
         refuse_trace()

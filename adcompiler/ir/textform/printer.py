@@ -26,7 +26,7 @@
   is a length that is.
 - A result that bears another name than its array is `name = %array: type`; in the types of results
   `?` is a length that the program itself computes.
-- A name that is no identifier, or is a word of this language, stands in quotes: `%"a b"`.
+- A name that is not an identifier, or is a word of this language, stands in quotes: `%"a b"`.
 
 `show` prints it and `adcompiler.ir.textform.reader` reads it back as the very same nodes.
 """
@@ -232,7 +232,7 @@ class _Printer:
         return f"  check {kind}{self.arrays[check.holds]} {words}"
 
     def statements(self) -> list[str]:
-        """A statement for each array that is no input, producers first; a loop is one statement."""
+        """A statement for each array that is not an input, producers first; a loop is one statement."""
         given = set(self.func.inputs)
         own = [a for a in self.order if a not in given and not (isinstance(a, Item) and a.k)]
         return [f"  {self._loop(a.loop) if isinstance(a, Item) else self._statement(a)}" for a in own]

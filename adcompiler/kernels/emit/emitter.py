@@ -288,7 +288,7 @@ class Emitter(Statements):
         return {e: self.names.fresh(name) for e, name in wanted.items() if e.args}
 
     def partial(self, writer: Writer, task: Task, nest: int) -> str:
-        """The buffer of a task's partial sums, one a block."""
+        """The buffer of a task's partial sums, one per block."""
         shape = () if task.in_register else task.array.shape
         return writer.use(self.partial_sums(task.array.dtype, shape, nest))
 
@@ -379,7 +379,7 @@ class Emitter(Statements):
                 self.put(writer, task.array, indices, value)
 
     def diagonals(self, writer: Writer, loop: Loop, task: Task) -> list[Tie]:
-        """The few places of a row that are told apart by conditions, if nothing reads it while it is made."""
+        """The few places of a row that conditions distinguish, if nothing reads it while it is made."""
         if not self.fills or len(writer.loops) == writer.base or is_short(loop.size):
             return []
         found = tied_places(task, loop.number) if task in loop.body and task.stored else []

@@ -84,7 +84,7 @@ class Kernel:
     rows: frozenset[str]  # buffers of which each iteration of a nest uses a part anew
     stamps: int = 0  # times that it returns behind the scalars
     in_iterations: AbstractSet[int] = frozenset()  # nests that stand in the iterations of loops
-    whole: Sequence[Loop] = ()  # loops in iterations that are no nests, but might be
+    whole: Sequence[Loop] = ()  # loops in iterations that are not nests, but might be
     strands: Mapping[int, Recurrence] = field(default_factory=dict)  # nests that are loops of the program
 
     @cached_property

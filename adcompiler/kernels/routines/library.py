@@ -20,7 +20,7 @@ TILE = 64  # rows, columns and terms of a call of BLAS: from 64 ** 3 on, OpenBLA
 
 
 def reduce_add(total: Any, value: Any) -> Any:
-    """A sum whose order a compiler may change; compilers have their own in its place."""
+    """A sum whose order a compiler may change; compilers have their own instead."""
     return total + value
 
 

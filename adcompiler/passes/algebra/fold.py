@@ -88,7 +88,7 @@ class _Fold(Rewriter):
         return tuple(zero if isinstance(n, Const) and n.value < 0 else n for n in self._change(lengths))
 
     def array(self, array: Array) -> Array:
-        """Axes of length 1 are no axes: their index is 0, and nothing is reduced over them.
+        """Axes of length 1 are not axes: their index is 0, and nothing is reduced over them.
 
         To accumulate in one place is to reduce, and to read an array whole is that array. The largest of
         equal values is that value.
@@ -256,7 +256,7 @@ def _masked(array: Reduce) -> Reduce:
 
 
 def some(array: Reduce, axis: int, body: Element) -> Element:
-    """`body` if an axis that is no longer reduced has a length; else the largest, or smallest, of nothing."""
+    """`body` if an axis that is no longer reduced has a length; else the maximum or minimum of nothing."""
     neutral = const(_LAST[array.dtype][array.op == "min"], array.dtype)
     return select(apply("less", const(0, "i64"), array.domain[axis]), body, neutral)
 
@@ -277,7 +277,7 @@ def _greater(element: Apply) -> Element:
 
 
 def _at_most(number: Element, bound: Const) -> bool:
-    """Whether a number is a constant that is no greater than another one; NaN is none."""
+    """Whether a number is a constant that is not greater than another one; NaN is none."""
     return isinstance(number, Const) and bool(number.value <= bound.value)
 
 

@@ -101,7 +101,7 @@ class _Terms(StrictRewriter):
         if known is not None:
             made = Map(array.shape, self.times(signed, known))
         elif number == 1 or any(k >= array.rank for k in loop_order(array)[: array.rank]):
-            self.sums.add(array)  # if it is no register it would be read and written once more
+            self.sums.add(array)  # if it is not a register it would be read and written once more
             return array
         else:
             total = Reduce("sum", array.shape, array.reduced, core)

@@ -24,7 +24,7 @@ PLACES = ArgType("i64", (False,))
 def described(name: str, rows: RowType, value: Any) -> tuple[Ragged, list[np.ndarray]]:
     """The type of a list of arrays, and its elements, starts and lengths as kernels take them.
 
-    Raises DtypeError for what is no list, or for rows of another type, ShapeError for rows of another rank or
+    Raises DtypeError if it is not a list, or for rows of another type, ShapeError for rows of another rank or
     of other lengths behind their first axes.
     """
     if not isinstance(value, list | tuple):

@@ -66,7 +66,7 @@ def refuse_others(what: str, value: Any) -> None:
 
 
 def no_number(what: str, dtype: np.dtype[Any]) -> DtypeError:
-    """The error for an array of what is no real number."""
+    """The error for an array of a value that is not a real number."""
     plain = "pass bool, integer, float32 or float64 values"
     return DtypeError(
         f"{what} has dtype {dtype}, which is not supported", remedy=CONVERTED.get(dtype.kind, plain)

@@ -26,7 +26,7 @@ MOST_ITEMS_APART = 8  # items of a list that are arguments of their own
 def stacked(
     container: Container, kinds: Sequence[Kind], values: Sequence[Any]
 ) -> tuple[Rows, list[Any]] | None:
-    """The type of a list whose items have types `kinds`, and its arrays; None if they are no equal structs.
+    """The type of a list whose items have types `kinds`, and its arrays; None if they are not equal structs.
 
     `values` are the arrays and numbers of all items.
     """
@@ -44,7 +44,7 @@ def stacked(
 
 
 def _common(kinds: Sequence[Any]) -> Container | None:
-    """The type of each of some items; None if they are no equal structs with arrays or numbers in them."""
+    """The type of each of some items; None if they are not equal structs with arrays or numbers in them."""
     common = kinds[0]
     for kind in kinds[1:]:
         if kind is not common and kind != common:
@@ -160,7 +160,7 @@ def alike(kind: Any, tangent: Any) -> Any:
 def converted(given: Any, kind: Any, values: Iterator[Any], name: str) -> Iterator[Any]:
     """The values of an argument that is described as `given`, for a program that takes `kind`.
 
-    Raises ShapeError where it takes a struct of arrays, and the shapes of the items differ.
+    Raises ShapeError if it takes a struct of arrays, and the shapes of the items differ.
     """
     if isinstance(given, Rows) and not isinstance(kind, Rows):
         columns = [next(values) for _ in arrays_in((given,))]

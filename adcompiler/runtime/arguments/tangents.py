@@ -23,7 +23,7 @@ from adcompiler.runtime.arguments.refused import refuse_masked
 def like(tangent: Any, args: Sequence[Any], kind: Any, name: str) -> Any:
     """A tangent in its argument's structure, shapes and dtypes; `args` are the argument's floats.
 
-    That of a structured array is a dict: it has None in the place of what is no float.
+    That of a structured array is a dict: it has None for values that are not floats.
     """
     return unflatten(_as_dicts(places_of(kind)), flat(tangent, args, kind, name))
 

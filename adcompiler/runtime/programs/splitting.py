@@ -345,7 +345,7 @@ class SplitFunction:
         """Gradients of the inputs in `wrt`, for cotangents nested like the results.
 
         The cotangents of saved temporaries may follow those of the results in a flat tuple. None
-        stands for zero, both ways, and for what carries no derivative.
+        means zero, both ways, and for what carries no derivative.
         """
         if not isinstance(saved, Saved):
             raise GraphError(

@@ -29,7 +29,7 @@ def for_c(f: Any, compared: list[Constraint] | None = None) -> Func:
 def for_numba(f: Any, given: Sequence[Kind], compared: list[Constraint] | None = None) -> tuple[Func, Any]:
     """The program for arguments of these dtypes and ranks, and how its results nest.
 
-    `compared` takes what has to hold between the lengths of a call. Raises ShapeError where there is such
+    `compared` takes what has to hold between the lengths of a call. Raises ShapeError if there is such
     and nobody compares it: without `compared`, or where the lengths depend on values.
     """
     pairs = zip(given, f.parameters, strict=True)

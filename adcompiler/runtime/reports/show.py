@@ -121,7 +121,7 @@ def _ptx(f: Shown, types: Types, wrt: Any) -> str:
 
 @contextmanager
 def toolkit(what: str) -> Iterator[None]:
-    """Where something is compiled for CUDA: Error where the toolkit for that is missing."""
+    """Where something is compiled for CUDA: Error if the toolkit for that is missing."""
     try:
         yield
     except (ImportError, RuntimeError) as error:

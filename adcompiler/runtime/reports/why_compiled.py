@@ -37,7 +37,7 @@ def why_none(f: Any, name: str, *args: Any) -> str:
     """Why a parameter, or a part of it (`p['w']`), has no derivative: where in the source, and what to write.
 
     It is explained for arguments like `args`, else as last called, else as annotated, for scalars. Raises
-    Error for what is no parameter.
+    Error for a value that is not a parameter.
     """
     types = f._shown(args)
     kinds = {n: k for p, t in zip(f.parameters, types, strict=True) for n, k in leaves(p.name, t)}

@@ -211,7 +211,7 @@ def interleaving(body: Sequence[Stmt]) -> int:
 
 
 def divides(statement: Stmt) -> bool:
-    """Whether a statement has a remainder, or a quotient rounded down, by something that is no constant."""
+    """Whether a statement has a remainder or floored quotient by something that is not a constant."""
     return any(
         isinstance(n, Binary) and n.op in ("%", "//") and not isinstance(n.right, Literal)
         for s in statements([statement])

@@ -148,7 +148,7 @@ class DeviceEmitter(TeamEmitter):
         self.steps.append(self.text(f"block{self.blocks}", writer))
 
     def text(self, name: str, writer: Writer, more: Sequence[str] = ()) -> KernelText:
-        """The module of one kernel; numbers that it computes itself are no parameters, and those of the
+        """The module of one kernel; numbers that it computes itself are not parameters, and those of the
         iterations that the host launches are read from their places."""
         words = set(re.findall(r"\biteration\d+", "\n".join(writer.scopes[0])))
         iterations = [(iteration, *slot) for iteration, slot in self.iterations.items() if iteration in words]

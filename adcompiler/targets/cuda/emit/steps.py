@@ -10,7 +10,7 @@ from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence, Task, co
 from adcompiler.lazy import cached_property
 
 ONE_BLOCK = "_lane = uint64(cuda.threadIdx.x)", "_lanes = uint64(cuda.blockDim.x)"
-NO_AXIS = -(10**8)  # the axis of what is no loop
+NO_AXIS = -(10**8)  # the axis for values that are not loops
 _POINT = "uint64(cuda.blockIdx.x) * uint64(cuda.blockDim.x) + uint64(cuda.threadIdx.x)"
 _STEP = "uint64(cuda.gridDim.x) * uint64(cuda.blockDim.x)"
 LANES = {

@@ -33,7 +33,7 @@ SIZES = ARGUMENT, MAKER, WORD, CHECK, OUTPUT = 4, 2, 1, 1, 3  # words of an entr
 MOST_WORDS = 256  # words of a kernel, and of a door's outputs
 TUPLE, ARRAY, *KINDS = range(6)  # what an output is; a number by its type
 NUMBERS: dict[Dtype, int] = dict(zip(TYPES, KINDS, strict=True))
-SAME, FROM_FLOAT, TO_FLOAT, TO_INTEGER = range(4)  # how an argument is taken that is no array
+SAME, FROM_FLOAT, TO_FLOAT, TO_INTEGER = range(4)  # how an argument is taken that is not an array
 CARRAY = 0x101  # NumPy's flags of an array that is contiguous and aligned
 DATA, RANK, LENGTHS, DTYPE, FLAGS = 0, 1, 2, 5, 6  # words of NumPy's head of an array
 

@@ -78,7 +78,7 @@ def quotient(kind: Kind) -> Inlined:
 def rsqrt(kind: Kind) -> Inlined:
     """1 / sqrt(x), by y ~ 1 / sqrt(x): e = 1/2 - (x/2) y y, y' = y + y e.
 
-    What comes of 0 and of infinity is no number, and what comes of subnormal numbers is none or too large.
+    What comes of 0 and of infinity is NaN, and what comes of subnormal numbers is none or too large.
     """
     f = Newton(kind, "x")
     y, half = f.processor("rsqrt14", "%x"), f.constant(0.5)
