@@ -73,5 +73,5 @@ def test_a_query_has_to_be_run():
 
 def test_beside_labels_they_are_refused():
     pd = pytest.importorskip("pandas", reason="pandas is not installed")
-    with pytest.raises(adc.DtypeError, match="beside others"):
+    with pytest.raises(adc.DtypeError, match="but others are of"):
         adc.compile("a * b")(column("polars", [1.0]), pd.Series([1.0]))

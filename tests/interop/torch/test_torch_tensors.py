@@ -94,7 +94,7 @@ def test_tensors_on_several_devices_are_refused(before):
 def test_a_tensor_of_a_gpu_is_refused_by_what_is_compiled_for_the_cpu():
     with torch._subclasses.FakeTensorMode():  # a device that need not be there
         there, here = torch.ones(3, device="cuda"), torch.ones(3)
-        with pytest.raises(adc.DtypeError, match=r"on cuda:0, and f is compiled for the CPU[^$]*cpu\(\)"):
+        with pytest.raises(adc.DtypeError, match=r"on cuda:0, but f is compiled for the CPU[^$]*cpu\(\)"):
             PRODUCT(there, there)
         with pytest.raises(adc.DtypeError, match=r"several devices[^$]*b\.to\(a\.device\)"):
             PRODUCT(there, here)
