@@ -42,7 +42,7 @@ def folder() -> Path:
 
 
 def kept(source: str, ending: str, make: Callable[[], bytes]) -> bytes:
-    """What `make` makes of all that stands in `source`: from its file if that is whole, else made again."""
+    """The result of `make` for `source`: from its file if that is intact, otherwise made again."""
     content = find(source, ending)
     if content is None:
         content = make()
@@ -138,7 +138,7 @@ def _make(root: Path) -> None:
 
 
 def _may_use(path: Path) -> bool:
-    """Whether nobody but this user can have written what stands there, if anything does; if not, say so."""
+    """Whether only this user can have written the file or folder, if it exists; otherwise warn."""
     try:
         found = path.stat()
     except FileNotFoundError:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run one command, of `sys.argv` unless given; returns its exit code."""
+    """Run one command, by default that of `sys.argv`; returns its exit code."""
     try:
         from adcompiler.cli.app import run
     except ModuleNotFoundError as error:

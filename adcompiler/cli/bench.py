@@ -43,9 +43,9 @@ def bench_source(
 ) -> Timings:  # fmt: skip
     """Time SOURCE, its value with its gradient, and its split into forward and propagate.
 
-    Parameters without an argument are given random numbers between 0.5 and 1.5, shaped as annotated (scalars
-    without an annotation); named axes are 1000 long unless --size says otherwise. Prints for each program the
-    first call, which compiles or loads it, and the median and the fastest of the calls after it.
+    Parameters without an argument get random numbers between 0.5 and 1.5 with the annotated shape (scalars
+    without an annotation). Named axes have length 1000 unless --size says otherwise. Prints for each program
+    the time of the first call, which compiles or loads it, and the median and minimum of the later calls.
     """
     f = typed(function_of(source, backend), types)
     sample, sampled = sampler(f, {"": 1000} | lengths(size)), set[int]()
@@ -63,7 +63,7 @@ def bench_source(
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long calls of a program take, in seconds: the first one, and those after it."""
+    """Times of calls of a program in seconds: the first one, and the later ones."""
 
     name: str
     first_call: float

@@ -104,11 +104,11 @@ def build_source(
     ] = None,
     as_json: AsJson = False,
 ) -> Text:  # fmt: skip
-    """Compile SOURCE to a shared library and a C header, which need no Python.
+    """Compile SOURCE to a shared library and a C header that need no Python.
 
-    The library holds NAME and, for a scalar result, NAME_value_and_grad, or what --what lists: NAME for the
-    value, NAME_grad, NAME_hvp (the Hessian times a direction) and so on. A C compiler (cc) links it.
-    With --emit ptx,cubin it is compiled to kernels for CUDA, a file each; a manifest says how to launch them.
+    The library contains NAME and, for a scalar result, NAME_value_and_grad, or the functions in --what: NAME
+    for the value, NAME_grad, NAME_hvp (the Hessian times a direction) and so on. A C compiler (cc) links it.
+    With --emit ptx,cubin it writes CUDA kernels, one file each, and a manifest that says how to launch them.
     """
     forms = listed(emit, "--emit", FORMS)
     f = function_of(source)
@@ -207,8 +207,8 @@ class ExportedProgram:
 def programs_of(f: Function, name: str, what: str | None, wrt: Wrt) -> dict[str, ExportedProgram]:
     """The programs that `what` lists, by the names of their C functions.
 
-    Unless told, the value, and for a scalar result the value with the gradient. Raises UsageError for what is
-    none of WHATS, ShapeError and DtypeError as the transforms do.
+    By default the value, and for a scalar result the value with the gradient. Raises UsageError for a word
+    that is not in WHATS, ShapeError and DtypeError like the transforms.
     """
     if what is not None:
         wanted = listed(what, "--what", tuple(WHATS))

@@ -20,9 +20,9 @@ def show_cache(
     clear: Annotated[bool, typer.Option("--clear", help="Remove every kernel from it.")] = False,
     as_json: AsJson = False,
 ) -> Text:
-    """Print where compiled kernels are kept, how many there are and their size.
+    """Print the folder of compiled kernels, their number and their size.
 
-    The folder is that in ADC_CACHE_DIR, else the platform's. Kernels are compiled again when needed.
+    The folder is given by ADC_CACHE_DIR, or else by the platform. Kernels are compiled again when needed.
     """
     count, size = store.contents()
     if clear:

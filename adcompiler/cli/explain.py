@@ -68,9 +68,9 @@ def explain_source(
     ] = None,
     as_json: AsJson = False,
 ) -> Text:  # fmt: skip
-    """Print which gradients of SOURCE there are, why the others are None, and what forward saves for them.
+    """Print which gradients of SOURCE there are, why the others are None, and what forward saves.
 
-    This is for arguments like those given, or of the types given; without any, as annotated, for scalars.
+    The program is that for the given arguments or types; without either, for annotations, else for scalars.
     """
     f = typed(function_of(source), types)
     names = names_of(f, wrt, "--wrt") if wrt else None

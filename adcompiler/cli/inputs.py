@@ -37,7 +37,7 @@ class Input:
 
 
 def existing(name: str) -> Input:
-    """What `name` stands for; of a file that there is not, the error names one like it."""
+    """The input that `name` means; for a missing file, the error suggests a similar name."""
     if name == STDIN:
         data = _of_stdin(sys.stdin)
         suffix = next((suffix for start, suffix in STARTS if data.startswith(start)), "")

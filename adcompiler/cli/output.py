@@ -15,13 +15,13 @@ AsJson = Annotated[
     bool,
     typer.Option(
         "--json", show_default=False,
-        help='Print one JSON object, of an error too; infinities and NaN are "inf", "-inf" and "nan".',
+        help='Print one JSON object, also for an error; infinities and NaN are "inf", "-inf" and "nan".',
     ),
 ]  # fmt: skip
 
 
 class Answer(Protocol):
-    """What a verb returns: it prints itself, or tells its fields."""
+    """The result of a command, which prints itself or returns its fields."""
 
     def print(self) -> None: ...
     def fields(self) -> Mapping[str, Any]: ...
@@ -55,7 +55,7 @@ def as_json(value: Mapping[str, Any]) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Numbers, texts, lists and objects as JSON has them; arrays are lists, and what is not finite a text."""
+    """Numbers, strings, lists and objects for JSON; arrays become lists, and non-finite numbers strings."""
     match value:
         case Mapping():
             return {str(k): plain(v) for k, v in value.items()}

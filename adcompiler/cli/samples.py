@@ -26,7 +26,7 @@ Sizes = Annotated[
 
 
 def lengths(given: Sequence[str] | None) -> dict[str, int]:
-    """The lengths that `--size` gives by name; "" is that of all others."""
+    """The lengths given by `--size`, by name; "" is that of all others."""
     found: dict[str, int] = {}
     for text in given or ():
         parts = re.fullmatch(r"\s*(?:(\w+)\s*=)?\s*(\d[\d_]*(?:\.\d*)?(?:[eE]\+?\d{1,2})?)\s*", text)
@@ -40,7 +40,7 @@ def lengths(given: Sequence[str] | None) -> dict[str, int]:
 def sampler(f: Function, sizes: Mapping[str, int]) -> Callable[[int], Any]:
     """Makes random arguments between 0.5 and 1.5 by the number of their parameter, shaped as annotated.
 
-    Raises UsageError for a length that `sizes` does not tell, and for one that no parameter has.
+    Raises UsageError for a length missing in `sizes`, and for one that no parameter has.
     """
     named = {a.id for k in range(len(f.parameters)) for a in _axes(f, k) if isinstance(a, tree.Name)}
     if unknown := [name for name in sizes if name and name not in named]:

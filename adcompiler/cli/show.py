@@ -57,8 +57,7 @@ def show_source(
 ) -> Listing:  # fmt: skip
     """Print SOURCE at a stage of its compilation.
 
-    What is shown is for arguments like those given, or of the types given; without any, as annotated, for
-    scalars.
+    The program is that for the given arguments or types; without either, for annotations, else for scalars.
     """
     f = typed(function_of(source), None if stage in UNTYPED else types)
     names = names_of(f, wrt, "--wrt") if wrt else None

@@ -37,7 +37,7 @@ Source = Annotated[
 
 
 class Backend(StrEnum):
-    """What runs the program."""
+    """The backend that runs the program."""
 
     cpu = "cpu"
     numba = "numba"
@@ -67,7 +67,7 @@ class Verb(TyperCommand):
 
 
 def function_of(source: str, backend: str | None = None) -> Function:
-    """The function that SOURCE stands for; where there are several, a note on stderr says which."""
+    """The function that SOURCE means; if there are several, a note on stderr names it."""
     found = FILE.fullmatch(source)
     if found is None:
         return compile(source, backend=backend or "cpu")

@@ -62,7 +62,7 @@ class Table:
                 self.fail(cause, line, "give all rows the same length")
 
     def find(self, name: str) -> int:
-        """Where the column `name` stands."""
+        """The position of the column `name`."""
         if not self.names:
             self.fail(
                 f"there is no column {name}: the first line has no names", self.first, "put the names there"

@@ -51,7 +51,7 @@ def untyped(f: Function, given: frozenset[str] = frozenset()) -> list[str]:
 
 
 def note(names: list[str], what: str) -> None:
-    """Say on stderr that parameters without a type are taken for numbers."""
+    """Note on stderr that parameters without a type count as numbers."""
     if names:
         be = "has no type and is a number" if len(names) == 1 else "have no types and are numbers"
         remedy = f'for an array write {names[0]}: f64[n], or pass --types "f64[n], ..."'

@@ -341,7 +341,7 @@ class Func:
     """A program: named inputs, named results, checks of a call, and side tables of names and places.
 
     `counts` are pairs of a size symbol and an int64 input of rank 0 whose value it is; `interchanged` are the
-    sums whose loops must run in another order than they would (`passes/order/interchange.py`); `across` has
+    sums with interchanged loops (`passes/order/interchange.py`); `across` has
     the axes of the innermost loops over some arrays (`passes/order/triangles.py`). `adding` are the numbers
     of results, all of them accumulations, that kernels add to what stands in their buffers
     (`targets/cpu/adding.py`).

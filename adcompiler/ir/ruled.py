@@ -11,7 +11,7 @@ class Ruled(Array):
 
     Its inputs are `Slot`s: first the args, then the value, then the value's cotangent, in which it is linear.
     `value` is made of `args` and of constants alone; numbers that lengths read are among the args. Passes
-    that differentiate follow the rule; before kernels are made the array is its value
+    that differentiate follow the rule; before kernels are made the array becomes its value
     (passes/arrays/inline_rules.py).
     """
 

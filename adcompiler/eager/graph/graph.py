@@ -123,7 +123,7 @@ LOST = {"freed": "(freed)", "reset": "(dropped)"}
 
 
 class Stub(NamedTuple):
-    """What is left of an input whose value is not needed any more."""
+    """The rest of an input whose value is no longer needed."""
 
     name: str
     dtype: np.dtype
@@ -209,14 +209,14 @@ class Entry:
         )
 
     def clear(self) -> None:
-        """Let go of what only `propagate` needs."""
+        """Release what only `propagate` needs."""
 
     def lighten(self, stubs: Sequence[Variable | Stub]) -> None:
         """Hold these in place of the inputs, whose values `propagate` does not read."""
         self.inputs = tuple(stubs)
 
     def free(self, why: str) -> None:
-        """Give the values back; the shape of the graph stays, to tell what can no longer be computed."""
+        """Release the values; the shape of the graph stays for messages."""
         if self.state != "live":
             return
         if why == "freed" and not self.holds:  # as in PyTorch it can be walked again
@@ -269,7 +269,7 @@ class Recorded(Entry):
         return list(found)
 
     def watch(self, read: Iterable[Variable]) -> None:
-        """Warn of a route that was not recorded, through what was made between the inputs and the record."""
+        """Warn of an unrecorded path through values computed between the inputs and the record."""
         known = {o.serial for o in self.outputs}
         newest = max((e.serial for e in self.edges), default=0)
         for v in read:

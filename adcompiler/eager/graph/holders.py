@@ -53,7 +53,7 @@ def asked(inputs: Any) -> dict[int, Variable]:
 
 
 def refuse_none(inputs: Sequence[Any], what: str) -> None:
-    """Raise GraphError where there is nothing to differentiate by: parameters that were lost, most often."""
+    """Raise GraphError if there are no Variables to differentiate with respect to."""
     if not inputs:
         raise GraphError(
             f"inputs is empty: {what} has nothing to differentiate with respect to",

@@ -82,7 +82,7 @@ def refuse_view(x: Variable) -> None:
 
 
 def release(x: Variable) -> None:
-    """Let a Variable be no view any more: it becomes a leaf of its own."""
+    """Turn a view into a separate leaf."""
     x.__dict__.pop("_view", None)
 
 

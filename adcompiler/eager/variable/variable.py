@@ -314,7 +314,7 @@ class Variable(Node):
 
     @public
     def register_hook(self, hook: Hook) -> Handle:
-        """Call `hook(gradient)` whenever a backward pass has computed this Variable's gradient.
+        """Call `hook(gradient)` when a backward pass has computed this Variable's gradient.
 
         If it returns a Variable, that replaces the gradient, for `.grad` and in the rest of the pass; None
         keeps it. Hooks run in order. Returns a handle, whose `remove()` removes the hook.

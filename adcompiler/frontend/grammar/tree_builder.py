@@ -226,7 +226,7 @@ class Builder:
         return tree.If(between(parts), parts[1], parts[3], otherwise)
 
     def otherwise(self, parts: Parts) -> tuple[tree.Statement, ...]:
-        """An `elif` is an If of its own."""
+        """An `elif` is a nested If."""
         return (self.branch(parts),)
 
     def alternative(self, parts: Parts) -> tuple[tree.Statement, ...]:

@@ -43,7 +43,7 @@ def names_in(annotation: tree.Expression | None) -> Iterator[str]:
 
 class Dimensions:
     """The lengths that the annotations of one call name. `around` is what stands around the definition: its
-    constants are lengths too, unless a parameter (of `own`) has the name."""
+    constants are lengths too, unless a parameter (in `own`) has the name."""
 
     def __init__(
         self, context: Context, named: dict[str, Element], around: Mapping[str, Any], own: Container[str]

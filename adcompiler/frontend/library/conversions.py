@@ -89,7 +89,7 @@ def converted(context: Context, x: AnyValue, dtype: AnyValue, span: Span) -> Any
 
 
 def with_dtype(function: Builtin) -> Builtin:
-    """What makes an array, with a `dtype=` besides."""
+    """A function that creates an array, extended by `dtype=`."""
 
     def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
         dtype = keywords.pop("dtype", None)

@@ -182,7 +182,7 @@ def _argument(lowering: Lowering, name: str, given: Kind, inputs: list[Input]) -
 
 
 def _result_names(taken: Sequence[str], count: int) -> tuple[str, ...]:
-    """Names of results that no input bears."""
+    """Names of results that no input has."""
     wanted = ["r"] if count == 1 else [f"r{k}" for k in range(count)]
     while not set(wanted).isdisjoint(taken):
         wanted = [name + "_" for name in wanted]

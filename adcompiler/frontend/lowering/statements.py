@@ -132,7 +132,7 @@ class Lowering(Appending):
             rest.pop()
 
     def statement(self, statement: tree.Statement, scope: dict[str, AnyValue]) -> None:
-        """Run one statement that has no nested blocks."""
+        """Run one statement without nested blocks."""
         match statement:
             case tree.Assign():
                 value = self.aliases.own(self.expression(statement.value, scope))
@@ -170,7 +170,7 @@ class Lowering(Appending):
                 self.unsupported(statement)
 
     def print(self, call: tree.Call, scope: dict[str, AnyValue]) -> None:
-        """`print(...)`, which a separate program does: in all others it is nothing."""
+        """`print(...)` in the separate program for printing; in all others it does nothing."""
         self.prints = True
         if self.binders.observed:
             printed(self, [self.expression(argument, scope) for argument in call.arguments])

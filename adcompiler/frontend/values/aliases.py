@@ -34,7 +34,7 @@ COPY = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gone(Store):
-    """Marks elements that a value holds no more, whatever branch was taken."""
+    """Marks elements that a value no longer has, whichever branch was taken."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -228,7 +228,7 @@ class Aliases:
         self, event: _Read, end: Held, pairs: Sequence[tuple[Held, Held]], changed: dict[Storage, Store]
     ) -> None:
         """Refuse a read of what an iteration begins with, if it would not find that in the next one: it is
-        stale then, or is what another name bears that has been stored in before the read."""
+        stale then, or has another name that was stored in before the read."""
         if not _is_current(end):
             self.next_reads(event, end.storage.store)
         for head, last in pairs:

@@ -258,7 +258,7 @@ class Context:
         return found
 
     def of_truth(self, op: str, span: Span) -> str:
-        """What an operation is for booleans: NumPy's + is `or`, * is `and`, and there is no -."""
+        """The operation for booleans: as in NumPy, + is `or`, * is `and`, and there is no -."""
         if op in ("subtract", "negative", "sign"):
             self.fail(DtypeError, f"{op} of booleans", span, "write 1 * x to count, or `not x`")
         return OF_TRUTH.get(op, op)

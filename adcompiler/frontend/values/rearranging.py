@@ -240,7 +240,7 @@ def axis_length(context: Context, value: AnyValue, span: Span) -> Element:
 
 
 def no_selection(context: Context, name: str, values: Sequence[AnyValue], span: Span) -> None:
-    """Refuse what has a length that only values tell, or one of its own, where arrays are joined."""
+    """Refuse values whose length depends on values, or differs by row, where arrays are joined."""
     for value in values:
         if (remedy := instead_of(value, None)) is not None:
             context.fail(DtypeError, f"{name} takes arrays, not {describe(value)}", span, remedy)

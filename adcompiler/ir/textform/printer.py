@@ -24,7 +24,7 @@
 - A size that is the value of an input is `<n, m = %steps>`; what only the values of a call can tell is
   `check %ok "what is wrong" "how to fix it"`, where %ok is 0 if it is wrong; `check shape %ok ...` where it
   is a length that is.
-- A result that bears another name than its array is `name = %array: type`; in the types of results
+- A result with another name than its array is `name = %array: type`; in the types of results
   `?` is a length that the program itself computes.
 - A name that is not an identifier, or is a word of this language, stands in quotes: `%"a b"`.
 

@@ -283,7 +283,7 @@ class Emitter(Statements):
             self.driver.use(name)
 
     def local(self, tasks: Sequence[Task]) -> dict[Element, str]:
-        """Variables that bear the names which the user gave to what they hold."""
+        """Variables named after the user's names of their values."""
         wanted = {e: name for t in tasks for e, name in t.named(self.func.names).items()}
         return {e: self.names.fresh(name) for e, name in wanted.items() if e.args}
 

@@ -62,7 +62,7 @@ class ParallelScan:
         return list(zip(self.rec.outs, self.rec.loop.items[len(self.rec.slots) :], strict=True))
 
     def legal(self) -> bool:
-        """Whether no element of the axis meets another one."""
+        """Whether no elements of the axis are combined."""
         rec = self.rec
         if rec.loop.length is None or not self.loops or is_short(self.size):
             return False

@@ -123,7 +123,7 @@ class Places:
                 self.over.setdefault(task, set()).add(slot)
 
     def free(self, slot: Array, task: Task) -> bool:
-        """Whether nothing reads what is carried beside a task, or after it."""
+        """Whether nothing reads the carried value besides a task, or after it."""
         place = self.order[task]
         return not any(
             r.array is slot

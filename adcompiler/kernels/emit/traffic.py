@@ -96,7 +96,7 @@ class Counted:
         return work
 
     def numbers(self, tasks: Iterable[Task]) -> Work:
-        """What is computed outside all loops."""
+        """Statements outside all loops."""
         work = Work()
         for task in tasks:
             work.made[self.labels[task.array]] = None

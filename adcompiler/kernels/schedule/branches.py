@@ -27,7 +27,7 @@ MOST_SWITCHES = 2  # conditions that a loop is written out for: each doubles it
 
 @dataclass
 class Needs:
-    """Under which conditions arrays, and elements without axes, are read."""
+    """The conditions under which arrays, and elements without axes, are read."""
 
     arrays: dict[Array, Conditions] = field(default_factory=dict)
     elements: dict[Element, Conditions] = field(default_factory=dict)
@@ -57,7 +57,7 @@ def _meet(found: dict[N, Conditions], key: N, where: Conditions) -> None:
 
 
 def meet(a: Conditions, b: Conditions) -> Conditions:
-    """What holds under either of two lists of conditions."""
+    """The conditions common to two lists."""
     return tuple(c for c in a if c in b)
 
 

@@ -43,7 +43,7 @@ class Part(NamedTuple):
 
     @property
     def places(self) -> dict[int, Element]:
-        """What its axes are in a separate array."""
+        """Its axes in a separate array."""
         return {axis: Index(p) for p, axis in enumerate(self.axes)}
 
     @property
@@ -87,7 +87,7 @@ def uses(made: Schedule, parts: Callable[[Task], Iterable[Part]]) -> dict[Elemen
 
 
 class Materialiser(Rewriter):
-    """Makes parts of arrays separate arrays; `made` has that of each. Those of which others are made come
+    """Turns parts of arrays into separate arrays; `made` has that of each. Those of which others are made come
     before these."""
 
     def __init__(self, candidates: Sequence[Candidate]) -> None:
@@ -242,7 +242,7 @@ class BufferReuse:
     """Values that stand in the memory of a result until it is made."""
 
     def candidates(self, func: Func, made: Schedule, style: Style) -> Sequence[Candidate]:
-        """For each result that may lend its memory the costliest value that an earlier nest has too."""
+        """For each result with usable memory, the costliest value that an earlier nest computes too."""
         results = {r for k, r in enumerate(func.results) if k not in func.adding}
         return list(_lent(made, uses(made, _lendable), results)) if style.rows else []
 
@@ -320,7 +320,7 @@ class Reason(Protocol):
         ...
 
     def holds(self, candidate: Candidate, array: Array, result: Array | None, made: Schedule) -> bool:
-        """Whether a schedule with all candidates bears one out: it is `array` there, and `result` its
+        """Whether a schedule with all candidates confirms one: it is `array` there, and `result` its
         lender."""
         ...
 
@@ -341,7 +341,7 @@ def scheduled(func: Func, style: Style = CPU) -> Scheduled:
 
 
 def materialised(made: Scheduled, reason: Reason, style: Style) -> Scheduled:
-    """The program with arrays for the candidates of one reason that the new schedule bears out."""
+    """The program with arrays for the candidates of one kind that the new schedule confirms."""
     wanted = list(reason.candidates(made.func, made.schedule, style))
     while wanted:
         changed = Materialiser(wanted)

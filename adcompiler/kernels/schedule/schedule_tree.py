@@ -190,7 +190,7 @@ class Task:
 
     @property
     def dropped(self) -> frozenset[int]:
-        """The axes that need no storage: what another iteration of their loops computed is read by nobody.
+        """The axes that need no storage, because no other iteration of their loops reads the value.
         One axis is left."""
         axes = frozenset(self.order[: self.within])
         return axes if len(axes) < self.array.rank else frozenset()

@@ -88,7 +88,7 @@ class _Terms(StrictRewriter):
         self.drawn: set[Array] = set()  # maps of what is drawn out of a sum over axes, times the sum
 
     def inner(self, loop: Loop | Ruled) -> Rewriter | None:
-        """Each body is judged alone: other programs have the same body beside other things."""
+        """Each body is judged on its own, because other programs have the same body in other contexts."""
         cheaper = _time(type(self)(loop.roots).run(loop.roots)) < _time(loop.roots)
         return super().inner(loop) if cheaper else None
 

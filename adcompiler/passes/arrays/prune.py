@@ -30,7 +30,7 @@ from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, postorder, read
 
 
 def prune(func: Func) -> Func:
-    """The program without what its loops do in vain or twice."""
+    """The program without unused or repeated work of its loops."""
     if not any(isinstance(a, Item) for a in arrays_of(func.roots)):
         return func
     pruned = _Prune()

@@ -200,7 +200,7 @@ class Chunked:
         return self.partial[loop]
 
     def _leaves_rows(self, loop: Loop) -> bool:
-        """Whether a scan meets its axis in another way than row by row."""
+        """Whether a scan uses its axis in another way than row by row."""
         shapes = [a.shape for a in (*loop.inits, *loop.consts)]
         shapes += [a.shape[1:] for a in loop.scanned]
         shapes += [(*a.shape, *self.domain(a)) for a in arrays_of(loop.roots)]

@@ -69,14 +69,14 @@ class _Sums(Rewriter):
         return self.without_sums(array.loop)[array.k]
 
     def without_sums(self, loop: Loop) -> list[Array]:
-        """What a loop gives, with its sums beside it."""
+        """The results of a loop, with its sums outside of it."""
         if loop not in self.made:
             self.made[loop] = _apart(loop)
         return self.made[loop]
 
 
 def _apart(loop: Loop) -> list[Array]:
-    """The arrays that a loop gives, those that it only adds up computed beside it."""
+    """The results of a loop; those that it only adds up are computed outside of it."""
     if loop.length is None:
         return list(loop.items)
     body = opened(loop)

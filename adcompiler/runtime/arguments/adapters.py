@@ -150,7 +150,7 @@ def any_leaf(holds: Callable[[Any], bool], value: Any) -> bool:
 
 
 def refuse_beside(name: str, value: Any, library: str) -> None:
-    """Raise DtypeError for an array of one library beside those of another one in a call."""
+    """Raise DtypeError for arrays of two libraries in one call."""
     raise DtypeError(
         f"the argument {name!r} is a {type(value).__name__}, but others are of {library}",
         remedy="convert it, or pass a NumPy array, which mixes with any",

@@ -10,7 +10,7 @@ from adcompiler.targets.buffers import POOL
 
 @public
 def recycle(limit: int | str) -> None:
-    """Keep up to `limit` bytes of large results, to write later results to once nobody holds them.
+    """Keep up to `limit` bytes of large results that are no longer referenced, for reuse by later ones.
 
     Fresh memory costs more than the arithmetic of many kernels. An array is used again only when nothing
     refers to it, to a view of it or to its memory. 256 MiB unless specified otherwise; 0, or the environment

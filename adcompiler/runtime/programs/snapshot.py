@@ -46,7 +46,7 @@ def _shared(array: np.ndarray) -> np.ndarray | None:
 
 
 def read_only(value: Any) -> Any:
-    """A view of an array through which nobody writes."""
+    """A read-only view of an array."""
     if not isinstance(value, np.ndarray):
         return value
     view = value.view()

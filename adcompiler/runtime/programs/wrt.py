@@ -56,7 +56,7 @@ def _position(name: str, parameters: Sequence[str], one: Any, types: Types) -> i
 
 
 def _refuse_integers(name: str, parameters: Sequence[str], types: Types) -> None:
-    """Refuse to differentiate by nothing where integers or booleans were given, perhaps as floats."""
+    """Refuse to differentiate if only integers or booleans were given, perhaps meant as floats."""
     for parameter, kind in zip(parameters, types, strict=True):
         for path, leaf in leaves(parameter, kind):
             if isinstance(leaf, ArgType) and not is_float(leaf.dtype):

@@ -245,7 +245,7 @@ def _named(timed: Timed) -> dict[Array, str]:
 
 
 def _numbered(name: str, label: str) -> str:
-    """The name of one of several arrays that bear it, as in `h`, `h_2`: their labels end in such numbers."""
+    """The name of one of several arrays with the same name, as in `h`, `h_2`."""
     number = re.search(r"_\d+$", label)
     return name + (number[0] if number else "")
 
