@@ -87,7 +87,7 @@ def uses(made: Schedule, parts: Callable[[Task], Iterable[Part]]) -> dict[Elemen
 
 
 class Materialiser(Rewriter):
-    """Turns parts of arrays into separate arrays; `made` has that of each. Those of which others are made come
+    """Turns parts of arrays into separate arrays; `made` has that of each. Those that others are made of come
     before these."""
 
     def __init__(self, candidates: Sequence[Candidate]) -> None:
