@@ -29,14 +29,14 @@ class Guarded(NamedTuple):
 
 
 def negation(condition: Element) -> Element:
-    """Where `condition` does not hold."""
+    """The predicate that `condition` does not hold."""
     if isinstance(condition, Apply) and condition.op == "logical_not":
         return condition.args[0]
     return Apply("logical_not", (condition,), "bool")
 
 
 def both(guard: Element, condition: Element) -> Element:
-    """Where both hold. `i != 3 and i == 2` is `i == 2`, so that the guard of each of many stores is short."""
+    """The conjunction. `i != 3 and i == 2` is `i == 2`, so the guard of each of many stores is short."""
     place = _place_of(condition)
     elsewhere = None if place is None else _elsewhere(guard)
     if place is not None and elsewhere is not None and elsewhere.implied(*place):
@@ -99,7 +99,7 @@ def _place_of(condition: Element) -> tuple[Element, int] | None:
 
 
 def either(guards: Iterable[Element]) -> Element:
-    """Where any of them holds; a condition and its negation under one parent are that parent."""
+    """The disjunction; a condition and its negation under one parent are that parent."""
     work = dict.fromkeys(guards)
     merged = True
     while merged:

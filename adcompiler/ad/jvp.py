@@ -189,7 +189,7 @@ def _element(
 
 
 def read(tangent: Tangent, element: Read) -> Tangent:
-    """What a read gives of its array's tangent."""
+    """The tangent of a read."""
     guard = substitute(tangent.guard, dict(enumerate(element.args)))
     whole = tangent.value
     constant = isinstance(whole, Map) and isinstance(whole.body, Const)

@@ -32,7 +32,7 @@ MOST_CONDITIONS = 8  # of one array: above, it counts as always read
 def liveness(
     roots: Sequence[Array], leaves: Collection[Array], known: Callable[[Element], bool]
 ) -> dict[Array, Element]:
-    """Where `roots` read the elements of each array, down to `leaves`.
+    """The conditions under which `roots` read the elements of each array, down to `leaves`.
 
     Only conditions that are `known` where the answer is used refine it.
     """

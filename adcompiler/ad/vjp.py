@@ -214,7 +214,7 @@ class _Body:
         return element
 
     def through(self, element: Element, passed: Contribution) -> Iterable[tuple[Element, Contribution]]:
-        """What an operation hands on to each of its active arguments."""
+        """The cotangents that an operation passes to its active arguments."""
         guard, scope, value = passed
         if isinstance(element, Select):
             yield element.then, Contribution(both(guard, element.guard), scope, value)
@@ -275,7 +275,7 @@ class _Body:
         return substitute(value, {k: Index(p) for p, k in enumerate(axes)})
 
     def write(self, read: Read, contribution: Contribution) -> Guarded:
-        """What a read contributes to its array's cotangent, over that array's axes."""
+        """The contribution of a read to its array's cotangent, over that array's axes."""
         guard, scope, value = contribution
         shape = read.array.shape
         inverse = invert(read, self.domain, scope)

@@ -31,7 +31,7 @@ def needed(func: Func) -> dict[Array, Region]:
 
 
 def read_whole(array: Array) -> tuple[Array, ...]:
-    """What an array reads otherwise than element by element: operands of loops and routines, and lengths."""
+    """The reads of an array that are not elementwise: operands of loops and routines, and lengths."""
     operands: tuple[Array, ...] = ()
     length: tuple[Element, ...] = ()
     if isinstance(array, Item):

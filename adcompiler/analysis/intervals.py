@@ -142,7 +142,7 @@ def _is_length(atom: Element) -> bool:
 
 
 def facts_of(condition: Element) -> list[Linear]:
-    """What is not negative where a condition holds."""
+    """The forms that are nonnegative if a condition holds."""
     if not isinstance(condition, Apply):
         return []
     if condition.op == "logical_not" and isinstance(condition.args[0], Apply):

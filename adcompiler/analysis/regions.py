@@ -27,7 +27,7 @@ LOGIC = ("logical_and", "logical_or", "logical_not")
 
 
 def both(a: Region, b: Region) -> Region:
-    """Where both regions are."""
+    """The intersection of two regions."""
     if a is None or b is None:
         return None
     found = {key: min(r[key] for r in (a, b) if key in r) for key in (*a, *b)}

@@ -162,7 +162,7 @@ def build(body: Body) -> Built:
 
 
 def roots_of(body: Body) -> tuple[Array, ...]:
-    """What a body computes."""
+    """The values that a body computes."""
     return (*(c.result for c in body.carried), *body.outs, *(() if body.test is None else (body.test,)))
 
 

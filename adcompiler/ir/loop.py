@@ -63,7 +63,7 @@ class Loop(Node):
 
     @property
     def roots(self) -> tuple[Array, ...]:
-        """What the body computes: results, outs, and the test."""
+        """The values of the body: results, outs, and the test."""
         return (*self.results, *self.outs, *(() if self.test is None else (self.test,)))
 
     @property

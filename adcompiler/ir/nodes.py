@@ -240,7 +240,7 @@ REDUCERS = ("sum", "prod", "min", "max", "logsumexp")
 
 
 def neutral(op: str, dtype: Dtype) -> Const:
-    """What a reduction of nothing is."""
+    """The value of an empty reduction."""
     if op in ("sum", "prod"):
         return const(op == "prod", dtype)
     if dtype == "i64":

@@ -23,7 +23,7 @@ UNNAMED = Const | Index | Size | Input  # the same wherever they stand
 
 @dataclass(frozen=True)
 class Within:
-    """What an operation stood in where it was lowered.
+    """The context in which an operation was lowered.
 
     kind    "loop", "item" of a comprehension that is written out, or "call" of a definition
     number  the iteration, or the item, of what is written out
@@ -38,13 +38,13 @@ class Within:
 
     @property
     def place(self) -> tuple[Source | None, Span]:
-        """Where it stands."""
+        """Its place."""
         return self.source, self.span
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a node comes from.
+    """The origin of a node.
 
     within    what it stood in, the outermost first
     of        the node whose derivative it is part of; None for an operation of the program itself

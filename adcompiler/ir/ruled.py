@@ -32,7 +32,7 @@ class Ruled(Array):
 
     @property
     def roots(self) -> tuple[Array, ...]:
-        """What the rule computes."""
+        """The values that the rule computes."""
         return self.pulled
 
 

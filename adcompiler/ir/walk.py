@@ -192,7 +192,7 @@ def with_elements(array: Array, change: Change, size: Change | None = None) -> A
 
 
 def uses(roots: Sequence[Array]) -> Counter[Array]:
-    """How often each array is used: as a root, by loops and calls, and by the elements that read it."""
+    """The number of uses of each array: as a root, by loops and calls, and by elements that read it."""
     found: Counter[Array] = Counter(roots)
     for array in arrays_of(roots):
         if isinstance(array, Item):
@@ -225,11 +225,11 @@ class Rewriter:
         return type(self)()
 
     def element(self, element: Element) -> Element:
-        """What becomes of an element."""
+        """The replacement of an element."""
         return element
 
     def array(self, array: Array) -> Array:
-        """What becomes of an array."""
+        """The replacement of an array."""
         return array
 
     def _visit(self, element: Element) -> Element:
@@ -265,7 +265,7 @@ class Rewriter:
         return with_elements(array, self._change, self._resize)
 
     def operands(self, call: Call) -> tuple[Array, ...]:
-        """What became of the operands of a call."""
+        """The replacements of the operands of a call."""
         return tuple(self.arrays[a] for a in call.operands)
 
     def _ruled(self, array: Ruled) -> Ruled:
@@ -307,7 +307,7 @@ class Rewriter:
         )
 
     def moved(self) -> dict[Node, Node]:
-        """What became of each node rewritten so far."""
+        """The replacement of each node rewritten so far."""
         found = dict[Node, Node](chain.from_iterable(b.moved().items() for b in self.bodies))
         return found | dict[Node, Node](chain(self.arrays.items(), self.elements.items()))
 

@@ -107,7 +107,7 @@ def _first_of(value: Expr) -> Expr | None:
 
 
 def operation_of(statement: Stmt) -> str:
-    """How a statement that updates something does so."""
+    """The operation of an update."""
     match statement:
         case Assign(value=Call(name=name)) | Store(value=Call(name=name)):
             return name.removeprefix("reduce_")

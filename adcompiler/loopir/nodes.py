@@ -140,7 +140,7 @@ class Access(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Length(Expr):
-    """How long an axis of an array is."""
+    """The length of an axis of an array."""
 
     array: str
     axis: int
@@ -260,7 +260,7 @@ class Invoke(Stmt):
 
 @dataclass(eq=False, slots=True)
 class Comment(Stmt):
-    """What a reader may want to know."""
+    """A comment for readers."""
 
     text: str
 

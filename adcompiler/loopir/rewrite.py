@@ -36,11 +36,11 @@ class Rewriter:
     """A copy of statements; subclasses say what becomes of variables, elements and statements."""
 
     def name(self, name: str) -> str:
-        """What a variable is called."""
+        """The name of a variable."""
         return name
 
     def access(self, at: Access) -> Access:
-        """What an element becomes, where it is read or set."""
+        """The replacement of an element that is read or set."""
         return replace(at, indices=self.all(at.indices))
 
     def all(self, found: Iterable[Expr]) -> tuple[Expr, ...]:

@@ -73,7 +73,7 @@ class LaneTotal(Store):
 
 @dataclass(eq=False, slots=True)
 class LaneUpdate(Store):
-    """What each lane that has an iteration adds to its own sum."""
+    """The addition of each active lane to its own sum."""
 
 
 def filled(name: str, how: str, rank: int) -> Stmt:

@@ -76,7 +76,7 @@ def sets(statement: Stmt) -> tuple[str, ...]:
 
 
 def assigned(*body: Stmt) -> Counter[str]:
-    """How often statements set each variable."""
+    """The number of assignments to each variable in statements."""
     return Counter(name for s in statements(body) for name in sets(s))
 
 
@@ -86,12 +86,12 @@ def read_names(statement: Stmt) -> list[str]:
 
 
 def reads(*body: Stmt) -> Counter[str]:
-    """How often statements read each variable, and name each array."""
+    """The number of reads of each variable, and of uses of each array, in statements."""
     return Counter(name for s in statements(body) for name in read_names(s))
 
 
 def names(*body: Stmt) -> Counter[str]:
-    """How often each variable and each array is named."""
+    """The number of uses of each variable and array."""
     return reads(*body) + assigned(*body)
 
 

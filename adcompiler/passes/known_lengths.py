@@ -19,7 +19,7 @@ Pairs = tuple[tuple[int, int], ...]
 
 
 class Known(NamedTuple):
-    """What is known of the lengths of a call, by the numbers of their symbols.
+    """Known facts about the lengths of a call, by the numbers of their symbols.
 
     constant   pairs of a number and its value
     equal      pairs of numbers whose values are equal

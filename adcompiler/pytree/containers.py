@@ -34,7 +34,7 @@ class Container:
         return replace(self, parts=tuple(map(f, self.parts)))
 
     def path(self, key: Any) -> str:
-        """What stands behind the container's name to read a part: `['w']`, `.w`, `[0]`."""
+        """The suffix of a container's name that reads a part: `['w']`, `.w`, `[0]`."""
         return f".{key}" if isinstance(key, str) and self.kind is not dict else f"[{key!r}]"
 
     def integer(self, key: Any) -> bool:

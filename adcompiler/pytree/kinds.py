@@ -11,7 +11,7 @@ from adcompiler.pytree.containers import Container
 
 @dataclass(frozen=True, slots=True)
 class ArgType:
-    """What specialisation knows of an argument: its type, and for each axis whether it has length 1.
+    """The part of an argument that specialisation uses: its type, and which axes have length 1.
 
     `weak` marks Python scalars: they take the type of the arrays they are combined with, as in NumPy 2.
     `open` marks lists of integers: floats, unless the program needs integers

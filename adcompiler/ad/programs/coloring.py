@@ -20,7 +20,7 @@ MOST_TRIED = 32  # numbers of lone rows
 
 @dataclass(frozen=True)
 class Coloring:
-    """How to ask for the entries of a matrix with `rows` and `columns`, the places of its entries.
+    """The directions that recover the entries of a matrix at the places `rows`, `columns`.
 
     `colors` has the color of each column, -1 if none asks for it; `lone` the rows that are asked for one by
     one, `lone_of` for each row its number among them, or -1. If `transposed`, all this is of the transpose.
@@ -36,7 +36,7 @@ class Coloring:
 
     @property
     def directions(self) -> int:
-        """How many directions are needed."""
+        """The number of directions needed."""
         return self.count + len(self.lone)
 
 

@@ -32,7 +32,7 @@ FINITE, ENDLESS = 2**29, 2**30  # all finite capacities together, and one that n
 
 
 def cheapest(forward: Func, count: int, needed: Sequence[Array], length: Length) -> list[Array]:
-    """Which arrays of `forward` to save, for a propagate that reads those `needed`.
+    """The arrays of `forward` to save, for a propagate that reads those `needed`.
 
     `count` are the results that are there in any case; `length` tells lengths.
     """

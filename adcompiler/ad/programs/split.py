@@ -58,7 +58,7 @@ class Split:
 
     @property
     def differentiable(self) -> Pattern:
-        """Which results of forward can carry a cotangent."""
+        """The results of forward that can carry a cotangent."""
         return tuple(is_float(r.dtype) for r in self.forward.results)
 
     @property

@@ -79,7 +79,7 @@ def _check_tabs(above: str, here: str, token: Token) -> None:
 
 
 def token_span(token: Token) -> Span:
-    """Where a token stands; Lark declares the places optional, and always sets them."""
+    """The span of a token; Lark declares the places optional, but always sets them."""
     return Span(token.line or 1, token.column or 1, token.end_line or 1, token.end_column or 1)
 
 

@@ -48,7 +48,7 @@ def identifier(name: str) -> str:
 
 
 def quotes(literal: str) -> tuple[int, int]:
-    """How many characters come before and after the content of a string."""
+    """The number of characters before and after the content of a string."""
     prefix = len(literal) - len(literal.lstrip("rRuU"))
     width = 3 if literal[prefix:].startswith(('"""', "'''")) else 1
     return prefix + width, width

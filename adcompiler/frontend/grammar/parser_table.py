@@ -28,7 +28,7 @@ CHECKOUT = Path(__file__).parents[3] / "grammar"
 
 
 def table() -> dict[str, Any]:
-    """What `Lark._load_from_dict` takes."""
+    """The argument of `Lark._load_from_dict`."""
     grammar = _file("adc.lark")
     source = described(grammar)
     digest, _, text = _file("adc.table").partition("\n")

@@ -133,7 +133,7 @@ SPECIAL = {
 
 
 def of_scipy(whole: str) -> str | None:
-    """What to write for a function of SciPy's distributions, as `scipy.stats.chi2.pdf`; None for others."""
+    """A suggestion for a SciPy distribution function, such as `scipy.stats.chi2.pdf`; None for others."""
     *before, name, method = ["", *whole.split(".")]
     if ".".join(before).strip(".") not in _STATS:
         return None

@@ -57,7 +57,7 @@ class Context:
 
     @property
     def last(self) -> Any:
-        """What stands before the token."""
+        """The token before."""
         return self.stack[-1] if self.stack else None
 
     @property
@@ -68,7 +68,7 @@ class Context:
 
     @property
     def starts_line(self) -> bool:
-        """Whether what stands before the token begins its line."""
+        """Whether the preceding token begins its line."""
         before = self.stack[-2] if len(self.stack) > 1 else None
         return (
             before is None or not isinstance(before, Token) or before.type in (*_STARTS, "COLON", "SEMICOLON")
@@ -90,7 +90,7 @@ class Context:
         return last.type in _ENDS if isinstance(last, Token) else isinstance(last, tree.Expression)
 
     def opening(self) -> int:
-        """Where in the stack the innermost open bracket stands, or -1."""
+        """The position of the innermost open bracket in the stack, or -1."""
         depth = 0
         for place in reversed(range(len(self.stack))):
             kind = getattr(self.stack[place], "type", "")

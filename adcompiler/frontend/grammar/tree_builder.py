@@ -23,7 +23,7 @@ Parts = list[Any]
 
 
 def span_of(part: Any) -> Span:
-    """Where a token, a node, or a tuple of statements stands."""
+    """The span of a token, a node, or a tuple of statements."""
     if isinstance(part, Token):
         return token_span(part)
     if isinstance(part, tuple):

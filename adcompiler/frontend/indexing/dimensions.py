@@ -111,7 +111,7 @@ class Dimensions:
         self.context.fail(ParseError, "a size is a name or a number", given.span, WRITE)
 
     def solved(self, given: tree.Expression, length: Element, whole: tree.Expression) -> Element:
-        """What the one unknown name in an annotation is."""
+        """The value of the one unknown name in an annotation."""
         match given:
             case tree.Name():
                 return length

@@ -82,7 +82,7 @@ def iterable(
 
 
 def called(node: tree.Expression, scope: Mapping[str, AnyValue]) -> str | None:
-    """Which of range, enumerate and zip an expression calls."""
+    """The function among range, enumerate and zip that an expression calls."""
     if isinstance(node, tree.Call) and isinstance(node.function, tree.Name):
         name = node.function.id
         return name if name in ITERATORS and name not in scope else None

@@ -28,7 +28,7 @@ Changed = dict[Array, Array]
 
 
 def masked(test: Value, then: AnyValue, otherwise: AnyValue, changed: Changed) -> Value | None:
-    """What an array is after a branch, if one branch has it as the other one with elements stored.
+    """An array after a branch, if one branch only stores elements in it.
 
     `changed` takes what stands for arrays that the branch has made, and is the same where it is taken.
     """

@@ -29,7 +29,7 @@ INSIDE = "indices count from 0, negative ones from the end of the row"
 
 @dataclass(frozen=True, slots=True)
 class RowType:
-    """What an annotation says of the rows: their type, and as what their axes are written."""
+    """An annotation of rows: their type, and their axes as written."""
 
     dtype: Dtype
     axes: tuple[tree.Expression, ...]
@@ -54,7 +54,7 @@ def rows_of(context: Context, parts: list[Value], name: str) -> RaggedRows:
 
 
 def length(context: Context, value: RaggedRows) -> Element:
-    """How many rows there are."""
+    """The number of rows."""
     return context.sizes.find(value.lengths.shape[0])
 
 

@@ -48,7 +48,7 @@ def scattered(
     located: Located,
     span: Span,
 ) -> Value:
-    """What an array is after a store at the places that arrays of indices name; it has the type of `kind`."""
+    """An array after a store at the places given by index arrays; it has the type of `kind`."""
     if len(indices) == 1 and indices[0].dtype == "bool":
         return _where(context, array, indices[0], value, span)
     indices = indices + [ALL] * (array.rank - len(indices))
@@ -106,7 +106,7 @@ def _everywhere(context: Context, mask: Value, value: Masked, span: Span) -> Val
 
 
 def updated(lowering: Any, statement: tree.Augmented, scope: dict[str, AnyValue]) -> AnyValue:
-    """What an array is after `x[mask] += v`; None for a statement that is none of these."""
+    """An array after `x[mask] += v`; None for other statements."""
     target = statement.target
     if not isinstance(target, tree.Subscript) or not isinstance(target.value, tree.Name):
         return None
@@ -141,7 +141,7 @@ class _Scatter:
         ]
 
     def stored(self, value: AnyValue, dtype: Dtype, weak: bool) -> Value:
-        """What the array is."""
+        """The array after the store."""
         context, shape = self.context, (*self.before, *self.together, *self.rest)
         whole = Value(shape, cast(ZERO, dtype))
         found = context.broadcast("the value stored", (whole, value), self.span)

@@ -109,7 +109,7 @@ def of_rows(
 
 
 def length(context: Context, x: Masked, span: Span) -> AnyValue:
-    """How many elements, or rows, there are."""
+    """The number of elements or rows."""
     if isinstance(x, Row):
         return Value((), x.length, weak=True)
     ones = Value(x.mask.shape, cast(x.mask.element, "i64"), weak=True)
@@ -117,7 +117,7 @@ def length(context: Context, x: Masked, span: Span) -> AnyValue:
 
 
 def size(context: Context, x: Masked, span: Span) -> AnyValue:
-    """How many elements there are in all rows."""
+    """The number of elements in all rows."""
     behind = tuple(range(x.mask.rank, x.value.rank))
     return context.elementwise(
         "multiply", (length(context, x, span), count(context, x.value, behind, span)), span
@@ -196,7 +196,7 @@ class _Reduction:
         return self.context.where(self.mask, value, other, self.span)
 
     def neutral(self, name: str) -> AnyValue:
-        """What a reduction of nothing is, in the type of the elements."""
+        """The value of an empty reduction, in the type of the elements."""
         other, dtype = NEUTRAL[name], self.x.value.dtype
         if name not in ("amax", "amin") or is_float(dtype):
             return other
@@ -209,7 +209,7 @@ class _Reduction:
         return Mean(self.context, self.count(), self.span).of(total, number)
 
     def count(self) -> AnyValue:
-        """How many elements are reduced together."""
+        """The number of elements reduced together."""
         rows = length(self.context, self.x, self.span)
         behind = self.axes[self.x.mask.rank :]
         if not behind:

@@ -36,14 +36,14 @@ def _arrays(value: AnyValue) -> Iterator[Value]:
 
 
 def axes_of_items(value: AnyValue) -> int:
-    """How many axes are those of the items: 1 of a list, the rank of a structured array, else 0."""
+    """The number of axes of the items: 1 for a list, the rank of a structured array, else 0."""
     if isinstance(value, Rows):
         return 1
     return rank_of_structs(value) if isinstance(value, Container) and issubclass(value.kind, Records) else 0
 
 
 def length_of_items(context: Context, value: Container) -> Element:
-    """How many items there are."""
+    """The number of items."""
     return context.sizes.find(next(_arrays(value)).shape[0])
 
 

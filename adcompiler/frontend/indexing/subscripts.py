@@ -153,7 +153,7 @@ class _Subscript:
         return advanced[0] if advanced[-1] - advanced[0] + 1 == len(advanced) else 0
 
     def value(self) -> Value | Row:
-        """What the subscript means; a row if its length differs by indices around."""
+        """The value of the subscript; a row if its length depends on outer indices."""
         axis = 0
         later: list[tuple[int, AnyValue, Element]] = []
         start = 0
@@ -189,7 +189,7 @@ class _Subscript:
         self.count = count
 
     def place(self, index: AnyValue, size: Element, start: int) -> Element:
-        """Where one index that is not a slice reads."""
+        """The place that one index reads, if it is not a slice."""
         if isinstance(index, int) and not isinstance(index, bool):
             return _fixed(self.context, index, size, self.span)
         if not isinstance(index, Value) or index.dtype != "i64":
@@ -220,7 +220,7 @@ def _is_item(element: Element) -> bool:
 
 
 def stored(context: Context, array: AnyValue, indices: list[Any], value: AnyValue, span: Span) -> Value:
-    """What an array is after `array[indices] = value`."""
+    """An array after `array[indices] = value`."""
     value, indices = as_array(value), [as_array(i) for i in indices]
     if not isinstance(array, Value) or not array.rank:
         context.fail(DtypeError, f"{describe(array)} has no elements to assign", span, "assign to an array")

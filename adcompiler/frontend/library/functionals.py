@@ -279,7 +279,7 @@ def ordered(context: Context, function: Function, args: Sequence[Any], keywords:
 
 
 def checked_order(context: Context, order: AnyValue, span: Span) -> int:
-    """How often to differentiate: an integer known at compile time."""
+    """The order of differentiation: an integer known at compile time."""
     if not isinstance(order, int) or isinstance(order, bool) or order < 0:
         given = describe(order)
         remedy = "write an integer of 0 or more, or make it a static parameter"

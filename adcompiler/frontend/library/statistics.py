@@ -115,7 +115,7 @@ def _softmax(name: str) -> Builtin:
 def bincount(
     context: Context, x: AnyValue, weights: AnyValue, minlength: AnyValue, length: AnyValue, span: Span
 ) -> AnyValue:
-    """How often each integer below a length occurs, or the sums of its weights."""
+    """The number of occurrences of each integer below a length, or the sums of its weights."""
     groups = rearranging.array(context, "bincount", x, span)
     if minlength is None and length is None:
         cause = "bincount: the length of the result would depend on values"

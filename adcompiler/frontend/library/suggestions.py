@@ -20,7 +20,7 @@ UNUSED = "assign it to a name or return it"
 
 
 def missing(node: tree.Expression, scope: Mapping[str, Any]) -> str | None:
-    """What to write for a function of a module that is not here, as `np.random.rand`; None for a method."""
+    """A suggestion for a function of an unsupported module, such as `np.random.rand`; None for a method."""
     whole, root = dotted(node) or "", node
     while isinstance(root, tree.Attribute):
         root = root.value
@@ -36,7 +36,7 @@ def missing(node: tree.Expression, scope: Mapping[str, Any]) -> str | None:
 
 
 def ours(prefix: str, name: str) -> str:
-    """What to write for a name of another library, as `torch.sum`."""
+    """A suggestion for a name of another library, such as `torch.sum`."""
     if prefix == "torch" and name in ("std", "var"):
         return f"write {name}(x, ddof=1)"
     if ("np", name) in PREFIXED:
@@ -49,7 +49,7 @@ def ours(prefix: str, name: str) -> str:
 
 
 def alone(node: tree.Expression) -> str:
-    """What to write for an expression whose value is not used."""
+    """A suggestion for an expression whose value is not used."""
     called = node.function if isinstance(node, tree.Call) else node
     name = called.name if isinstance(called, tree.Attribute) else getattr(called, "id", "")
     table = (
@@ -68,7 +68,7 @@ def alone(node: tree.Expression) -> str:
 
 
 def instead(method: str) -> str:
-    """What to write for a method that there is not."""
+    """A suggestion for an unknown method."""
     if method in other_languages.METHODS:
         return other_languages.METHODS[method]
     if method.endswith("_") and method.rstrip("_"):
@@ -80,7 +80,7 @@ def instead(method: str) -> str:
 
 
 def similar(name: str, scope: Mapping[str, Any]) -> str:
-    """What to write for a name that there is not. A name that NumPy or Python has is no misspelling."""
+    """A suggestion for an unknown name. A name that NumPy or Python has is not a misspelling."""
     own = [n for n in scope if len(n) > 1]
     if near := difflib.get_close_matches(name, own, n=1, cutoff=0.8):
         return f"did you mean {near[0]}?"

@@ -45,7 +45,7 @@ class Leaving(Expressions):
         raise NotImplementedError
 
     def chosen(self, test: Value, what: str, then: AnyValue, otherwise: AnyValue, span: Span) -> AnyValue:
-        """What a name is after a branch."""
+        """The value of a name after a branch."""
         known = then is not None and otherwise is not None
         grown = any(isinstance(v, Listed) and v.grown for v in (then, otherwise))
         if known and grown and then is not otherwise:
@@ -70,7 +70,7 @@ class Leaving(Expressions):
     def chosen_list(
         self, test: Value, what: str, then: AnyValue, otherwise: AnyValue, span: Span
     ) -> AnyValue:
-        """What a list is after a branch that appends to it: both branches append as much."""
+        """A list after a branch that appends to it: both branches append equally often."""
         if not all(isinstance(v, Listed) for v in (then, otherwise)) or len(then) != len(otherwise):
             cause = f"the length of the list {what} depends on values"
             self.fail(
@@ -134,7 +134,7 @@ class Leaving(Expressions):
         return self.behind(self.whether(test, one, other, statement.span), rest, scope)
 
     def behind(self, left: Left, rest: Sequence[tree.Statement], scope: Scope) -> Left:
-        """What follows where the iteration has not been left."""
+        """The statements that follow, if the iteration has not been left."""
         if left is True or not rest:
             return left
         if left is False:

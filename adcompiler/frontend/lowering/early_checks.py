@@ -188,7 +188,7 @@ class _Checker(Lowering):
         return ANY
 
     def iterated(self, node: tree.Expression, scope: dict[str, AnyValue]) -> Steps:
-        """What stands behind `in`: an item of it."""
+        """An item of the iterable after `in`."""
         name = called(node, scope)
         if name is None:
             value = yield node, scope

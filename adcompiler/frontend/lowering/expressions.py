@@ -322,7 +322,7 @@ class Expressions(Context):
         return self.aliases.read(found, named(node), node.span)
 
     def part(self, value: AnyValue, node: tree.Attribute) -> AnyValue:
-        """What a value has under a name."""
+        """The part of a value with a name."""
         if isinstance(value, Value):
             if node.name == "T":
                 return transpose(self, value, None, node.span)

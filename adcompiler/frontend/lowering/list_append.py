@@ -109,7 +109,7 @@ class Appending(Returning):
         )
 
     def row(self, value: AnyValue, span: Span) -> Value:
-        """What is appended, as an element of an array; a tuple is a row."""
+        """The appended value, as an element of an array; a tuple is a row."""
         value = as_array(listed(self, value, span) if isinstance(value, tuple) else value)
         if isinstance(value, int | float):
             return Value((), const(value, self.meet((value,))[0]), weak=True)
@@ -241,7 +241,7 @@ class Appending(Returning):
         self.fail(ShapeError, cause, span, self.comprehension(name, around) or _KEEP)
 
     def comprehension(self, name: str, around: Sequence[tree.Statement]) -> str | None:
-        """What to write instead: a reduction with the same condition, or a list that keeps every element."""
+        """A suggestion: a reduction with the same condition, or a list that keeps every element."""
         loop = next((s for s in around if isinstance(s, tree.For)), None)
         nodes = [] if loop is None else postorder(list[tree.Tree]([loop]), tree.children)
         calls = [n for n in nodes if isinstance(n, tree.Bare) and appended(n) == name]
@@ -256,7 +256,7 @@ class Appending(Returning):
         return f"reduce it: sum({item} {clause} if {test}), or keep all: [{item} if {test} else 0.0 {clause}]"
 
     def text(self, node: tree.Tree) -> str:
-        """What stands in the source, on one line."""
+        """The source text, on one line."""
         span, source = node.span, self.source
         if source is None or span.line != span.end_line:
             return ""

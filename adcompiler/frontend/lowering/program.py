@@ -190,7 +190,7 @@ def _result_names(taken: Sequence[str], count: int) -> tuple[str, ...]:
 
 
 def result_span(definition: tree.Def) -> Span:
-    """Where a definition's result is written."""
+    """The span of a definition's result."""
     last = definition.body[-1] if definition.body else definition
     return last.value.span if isinstance(last, tree.Return) else definition.span
 

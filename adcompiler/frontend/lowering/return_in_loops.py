@@ -35,7 +35,7 @@ class Returning(Leaving):
         self.returned.append(_ranks(value))
 
     def following(self, loop: Loop) -> list[tree.Statement]:
-        """What follows such a loop: it returns if the loop did."""
+        """The statements after such a loop: they return if the loop did."""
         ranks, self.returned = self.returned, []
         if len({*ranks}) > 1:
             cause = "the values returned by a loop have different ranks"

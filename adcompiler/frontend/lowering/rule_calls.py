@@ -77,7 +77,7 @@ class _Rule:
         return self.read(made, self.value)
 
     def called(self, span: Span) -> AnyValue:
-        """What the rule returns on the places."""
+        """The results of the rule on placeholders."""
         kinds = (*self.given, self.value, self.value)
         stands = [Value(v.shape, self.read(p, v), v.weak) for p, v in zip(self.places, kinds, strict=True)]
         inner = list(self.args)

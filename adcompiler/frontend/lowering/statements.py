@@ -430,7 +430,7 @@ class Lowering(Appending):
         self.never_returns(closure)
 
     def with_current_names(self, value: AnyValue) -> AnyValue:
-        """What is returned: a definition of this call sees its names as they are now."""
+        """The returned value: a definition of this call sees its names as they are now."""
         if isinstance(value, tuple) and not isinstance(value, Listed):
             return tuple(map(self.with_current_names, value))
         if isinstance(value, Closure) and value.scope is self.frame:

@@ -63,13 +63,13 @@ Event: TypeAlias = _Read | _Stored | _Kept
 
 
 class Here(Protocol):
-    """What is lowered now."""
+    """The state of the current lowering."""
 
     source: Source | None
 
 
 class Aliases:
-    """What is noted of the storages of one lowering."""
+    """Records of the storages of one lowering."""
 
     def __init__(self, here: Here) -> None:
         self.here = here
@@ -120,7 +120,7 @@ class Aliases:
         return value
 
     def stored(self, value: AnyValue, before: Held | None, name: str, span: Span) -> AnyValue:
-        """What an array is after a store in it."""
+        """An array after a store in it."""
         if not isinstance(value, Value) or not value.rank:
             return value
         return replace(value, held=self.store(before or self.fresh(), name, span))
@@ -190,7 +190,7 @@ class Aliases:
     # -- iterations ----------------------------------------------------------------------------
 
     def start(self) -> Start:
-        """Where an iteration begins, which is lowered now."""
+        """The start of the iteration that is being lowered."""
         return Start(len(self.events), len(self.log), next(self.clock))
 
     def again(self, start: Start) -> None:
@@ -308,7 +308,7 @@ class Aliases:
         return replace(value, held=Held(found, found.store, origin=whole.held))
 
     def row(self, value: AnyValue) -> AnyValue:
-        """What an iteration gets of that which is iterated over."""
+        """The item that an iteration gets."""
         if isinstance(value, Value) and value.held is not None:
             held = Held(value.held.storage, value.held.store, origin=value.held, row=True)
             return replace(value, held=held)

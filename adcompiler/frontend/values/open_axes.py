@@ -70,7 +70,7 @@ class Binders:
 
     @contextmanager
     def under(self, *conditions: Element) -> Iterator[None]:
-        """What is lowered inside happens where the conditions hold."""
+        """Code lowered inside runs under the conditions."""
         count = len(self.path)
         self.path.extend(conditions)
         try:
@@ -80,7 +80,7 @@ class Binders:
 
     @contextmanager
     def trial(self) -> Iterator[None]:
-        """What is lowered inside is no part of the program: it leaves no checks, and prints nothing."""
+        """Code lowered inside is not part of the program: it leaves no checks, and prints nothing."""
         checks, tallies = len(self.checks), len(self.tallies)
         try:
             yield
@@ -120,7 +120,7 @@ class Binders:
         }
 
     def inside(self, axis: int | None, length: Element) -> None:
-        """What is lowered from now on happens once for each index below a length, or not at all."""
+        """Code lowered from now on runs once for each index below a length, or not at all."""
         self.around.append((axis, length))
 
     def reach(self) -> Element | None:

@@ -162,7 +162,7 @@ INTEGER_BITS = 4096  # constants beyond this are floats: 9**9**9 must not be com
 
 
 class Context:
-    """What one lowering collects, and the operations on values."""
+    """The state of one lowering, and the operations on values."""
 
     def __init__(self, source: Source | None, calculus: Calculus | None = None) -> None:
         self.source, self.calculus = source, calculus

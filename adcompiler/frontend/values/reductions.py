@@ -35,7 +35,7 @@ def axes_of(context: Context, axis: AnyValue, span: Span) -> tuple[int, ...] | N
 
 
 def count(context: Context, x: Value, axes: tuple[int, ...] | None, span: Span) -> Value:
-    """How many elements a reduction over `axes` takes together."""
+    """The number of elements that a reduction over `axes` combines."""
     total: Element = ONE
     for k in context.normalise(axes, x.rank, span):
         total = rearranging.combine("multiply", total, context.sizes.find(x.shape[k]))
@@ -76,7 +76,7 @@ class Mean:
         return number if self.some is None else self.do("add", number, self.do("logical_not", self.some))
 
     def checked(self, found: AnyValue) -> AnyValue:
-        """What was found with the divisor; 0 / 0 where there are no terms."""
+        """The result with its divisor; 0 / 0 if there are no terms."""
         return found if self.some is None else self.do("subtract", found, self.do("divide", 0, self.some))
 
 

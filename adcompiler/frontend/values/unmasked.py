@@ -16,7 +16,7 @@ AS_LONG = "rows that are combined must have equal lengths"
 
 
 class Lowering(Protocol):
-    """What is needed here of a lowering, which calls it."""
+    """The interface of lowering needed here."""
 
     sizes: Sizes
     binders: Binders

@@ -236,7 +236,7 @@ PARTS = "use its parts, or pass an array"
 
 
 def instead_of(value: AnyValue, otherwise: str | None) -> str | None:
-    """What to write where an array is needed and something else stands."""
+    """A suggestion where an array is needed."""
     if isinstance(value, Row | RaggedRows):
         return REDUCE_ROWS
     return REDUCE if isinstance(value, Masked) else otherwise

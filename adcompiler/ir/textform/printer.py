@@ -226,7 +226,7 @@ class _Printer:
         return "\n".join((head, *body, *map(self.check, self.func.checks), "}"))
 
     def check(self, check: Check) -> str:
-        """What must hold, and what is said if it does not."""
+        """A required condition, and the message if it fails."""
         kind = "shape " if check.error is ShapeError else ""
         words = f"{json.dumps(check.cause)} {json.dumps(check.remedy)}"
         return f"  check {kind}{self.arrays[check.holds]} {words}"

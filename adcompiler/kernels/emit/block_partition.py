@@ -56,7 +56,7 @@ def _length(size: Element) -> Callable[[Sequence[int]], int]:
 
 
 def plan(kernel: Kernel, k: int, lanes: bool = False, adding: bool = False, tiled: bool = False) -> Plan:
-    """How a nest is cut: the number of blocks, iterations a block, and points in all and of an iteration.
+    """The partition of a nest: number of blocks, iterations per block, total points and points per iteration.
 
     Blocks are whole vectors where iterations are `lanes`, unless too few would be left for all threads; they
     are several where lanes are `adding` to their own sums, which each block fills and adds up. Iterations

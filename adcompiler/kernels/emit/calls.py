@@ -24,7 +24,7 @@ def is_product(array: Array) -> bool:
 
 
 def tiles(product: Array) -> Element:
-    """How many tiles the result of a product has (`library.py`)."""
+    """The number of tiles of a product's result (`library.py`)."""
     rows, columns = (
         apply("floor_divide", apply("add", n, const(TILE - 1, "i64")), const(TILE, "i64"))
         for n in product.shape[-2:]
@@ -40,7 +40,7 @@ def tile(product: Array) -> Shape:
 
 
 def call(writer: Writer, made: Array, *given: Expr) -> None:
-    """What fills the result of a call, or what is `given` of it."""
+    """The statements that fill the result of a call, or the parts `given`."""
     assert isinstance(made, Call)
     if made.op in PRODUCTS and not given:
         given = literal(0), writer.written(tiles(made))

@@ -253,7 +253,7 @@ class Emitter(Statements):
         self.divide(k, writer)
 
     def function(self, loop: Loop, roots: Iterable[Element]) -> Writer:
-        """What writes the function of a new nest, which computes `roots`."""
+        """The writer for the function of a new nest, which computes `roots`."""
         self.nests.append(loop)
         writer = Writer(self.labels, self.sizes, roots, self.local(loop.tasks))
         writer.dropped, writer.uncontracted = self.dropped, self.uncontracted

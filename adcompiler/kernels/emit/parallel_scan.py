@@ -26,7 +26,7 @@ from adcompiler.loopir.nodes import BLOCK, Access, For, Store, Var, unsigned
 
 
 class NestEmitter(Emitter, Protocol):
-    """What the emitter of kernels does for the rows of a nest."""
+    """The part of the kernel emitter for rows of a nest."""
 
     def keep_rows(self, writer: Writer, tasks: Sequence[Task], number: int) -> None: ...
 

@@ -184,7 +184,7 @@ class Places:
         return True
 
     def places(self, slot: Array, task: Task) -> list[tuple[Element, ...]]:
-        """Where a task reads what is carried."""
+        """The places where a task reads carried values."""
         return [tuple(substitute(i, task.index) for i in r.args) for r in self.reads[task] if r.array is slot]
 
     def holds(self, slot: Array, task: Task, spot: Sequence[Element]) -> bool:
@@ -280,7 +280,7 @@ def _spot(index: Element) -> Expr:
 
 
 class Emitter(Protocol):
-    """What the emitter of kernels does for a loop."""
+    """The part of the kernel emitter for a loop."""
 
     labels: dict[Array, str]
 

@@ -84,11 +84,11 @@ class Statements:
         writer.define(Read(task.array, task.kept), register)
 
     def place(self, writer: Writer, task: Task) -> Access:
-        """Where a task's element of this iteration is stored."""
+        """The place where a task's element of this iteration is stored."""
         return writer.element(task.array, kept(task))
 
     def statement(self, writer: Writer, task: Task, partial: dict[Task, str] | None = None) -> None:
-        """What one iteration of the innermost loop does for a task."""
+        """The statements of one iteration of the innermost loop for a task."""
         self.note(writer, task.array)
         match task.array:
             case Map(rank=0):

@@ -33,7 +33,7 @@ Operations = Counter[tuple[str, Dtype]]
 
 @dataclass
 class Work:
-    """What one item of a schedule does: a nest of loops, a loop of the program, or a call."""
+    """The work of one item of a schedule: a nest of loops, a program loop, or a call."""
 
     loops: list[str] = field(default_factory=list)
     made: dict[str, None] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Work:
 
     @property
     def bytes(self) -> float:
-        """What is moved at the least."""
+        """The minimum number of bytes moved."""
         return sum(self.reads.values()) + sum(self.writes.values())
 
 
@@ -87,7 +87,7 @@ class Counted:
         self.func, self.labels, self.sizes, self.values = func, labels, sizes, dict(values)
 
     def item(self, item: Loop | Task) -> Work:
-        """What an item of the kernel does."""
+        """The work of an item of the kernel."""
         work = Work()
         self.add(work, item, ONCE)
         made = {a for t in tasks_of(item) for a in t.arrays}
@@ -104,7 +104,7 @@ class Counted:
         return work
 
     def repeated(self, items: Iterable[Loop | Task]) -> list[str]:
-        """What is costly and computed in several loops, which do not share it."""
+        """Costly values computed in several loops that do not share them."""
         places: dict[Element, set[Element]] = {}
         for task in (t for i in items if isinstance(i, Loop) for t in i.tasks):
             memo: dict[Element, Element] = {}
@@ -196,7 +196,7 @@ class Counted:
         work.made |= dict.fromkeys(self.labels[a] for a in loop.items if a in self.labels)
 
     def schedule(self, work: Work, made: Schedule, iterations: Space) -> None:
-        """What an iteration of a loop does; what it moves stays in the cache."""
+        """The work of an iteration of a loop; moved values stay in the cache."""
         part = Work(done=work.done)
         for item in made.body:
             self.add(part, item, iterations)
@@ -231,7 +231,7 @@ class Counted:
                 work.done.add(e)
 
     def iterations(self, element: Element, spaces: Sequence[tuple[int, Space]], around: Space) -> int:
-        """How often an element is computed: once an iteration of the innermost loop that it depends on."""
+        """How often an element is computed: once per iteration of the innermost loop that it depends on."""
         return next((s.iterations for k, s in reversed(spaces) if k in element.axes), around.iterations)
 
     def size(self, work: Work, array: Array) -> float:

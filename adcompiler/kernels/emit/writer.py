@@ -186,7 +186,7 @@ class Writer:
         return counted(axis, self.written(size))
 
     def limits(self, loop: Loop) -> tuple[Expr, Expr]:
-        """Where a loop starts and stops, unsigned; what these need is written above it."""
+        """The unsigned bounds of a loop; statements that they need are written above it."""
         if loop.number in self.cut:
             return unsigned(Var("start")), unsigned(Var("stop"))
         switches = [self.written(value) for side, value in loop.bounds if side == "if"]
@@ -369,7 +369,7 @@ class Writer:
         return spot, all_of(inside) if inside else None
 
     def row(self, array: Array) -> Row:
-        """Where an array begins in the one of which it is a row."""
+        """The start of a row in its array."""
         return self.prefixes.get(array, ())
 
     def element(self, array: Array, spots: Sequence[Expr]) -> Access:

@@ -62,7 +62,7 @@ def meet(a: Conditions, b: Conditions) -> Conditions:
 
 
 def join(a: Conditions, b: Conditions) -> Conditions:
-    """What holds under both."""
+    """The facts that hold under both."""
     return (*a, *(c for c in b if c not in a))
 
 
@@ -87,7 +87,7 @@ def _within(array: Array, here: Conditions) -> dict[Element, Conditions]:
 
 
 def facts(guard: Element, holds: bool) -> Conditions:
-    """What is known where a guard holds, or where it does not."""
+    """The facts that are known if a guard holds, or if it does not."""
     found: dict[tuple[Element, bool], None] = {}
     work = [(guard, holds)]
     while work:

@@ -63,7 +63,7 @@ class CarriedStore:
 
     @property
     def numbers(self) -> list[Element]:
-        """What is computed of the places."""
+        """The values computed from the places."""
         return [
             e
             for i in self.indices

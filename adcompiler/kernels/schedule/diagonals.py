@@ -39,7 +39,7 @@ def _places(condition: Element, axis: int) -> list[Element]:
 
 
 def elsewhere(known: Conditions, found: list[Tie]) -> Conditions:
-    """What is known where the axis is at none of the places."""
+    """The facts that are known if the axis is at none of the places."""
     return join(known, tuple((condition, False) for condition, _ in found))
 
 

@@ -59,7 +59,7 @@ from adcompiler.passes.order.orders import settled_orders
 
 @dataclass(frozen=True)
 class Style:
-    """What a kind of processor asks of a schedule: the orders of the loops over arrays that are computed
+    """What a kind of processor requires of a schedule: the orders of the loops over arrays that are computed
     together, the arrays whose loops hold nothing else, whether what only one iteration of a loop reads may be
     stored for that iteration alone, as it may where the iterations of a block run one after the other, and
     the nominal nanoseconds of an access to memory."""
@@ -167,7 +167,7 @@ class _Open(Replace):
         return rewrite(lengths, self.length, self.lengths)
 
     def length(self, element: Element) -> Element:
-        """What becomes of a length, or of a part of one."""
+        """The replacement of a length, or of a part of one."""
         if isinstance(element, Read) and element.array in self.counts:
             return Read(self.run((self.copied(element.array),))[0], ())
         return self._visit(element)
@@ -360,7 +360,7 @@ class _Placer:
         return False
 
     def within(self, task: Task) -> int:
-        """How many loops around a task have all its readers in the same iteration."""
+        """The number of loops around a task that contain all its readers in the same iteration."""
         if isinstance(task.array, Accumulate | Item | Call):
             return 0
         depth = task.first_reduced

@@ -119,7 +119,7 @@ class Task:
 
     @property
     def index(self) -> dict[int, Element]:
-        """What each axis of the domain is in the program's loops."""
+        """The loop variable of each axis of the domain."""
         found: dict[int, Element] = {k: const(0, "i64") for k in range(len(self.array.domain))}
         return found | {k: Index(loop.number) for k, loop in zip(self.order, self.loops, strict=True)}
 
@@ -141,7 +141,7 @@ class Task:
 
     @property
     def written(self) -> tuple[Element, ...]:
-        """What is written for the task: its elements, and what the bounds of its loops read."""
+        """The elements written for the task, and those that the bounds of its loops read."""
         return (*self.elements, *(e for e in elements_of(self.seen_to) if isinstance(e, Read)))
 
     def spares(self, depth: int, filled: bool) -> bool:
@@ -310,7 +310,7 @@ def filling(array: Array) -> Const | None:
 
 
 def reads_of(task: Task) -> list[Read]:
-    """What a task reads, its conditions too; a loop, or a call, reads all of its operands."""
+    """The reads of a task, including its conditions; a loop or a call reads all of its operands."""
     asked = [e for e in elements_of(c for c, _ in task.needed) if isinstance(e, Read)]
     if isinstance(task, Recurrence):
         length = () if task.loop.length is None else (task.loop.length,)

@@ -66,7 +66,7 @@ class _Prune(Rewriter):
             roots = self.steps[-1].run(roots)
 
     def now(self, node: Node) -> Node:
-        """What became of a node."""
+        """The replacement of a node."""
         for step in (self, *self.steps):
             node = step.moved().get(node, node)
         return node

@@ -123,7 +123,7 @@ class Blocks:
         return tuple(rewrite((n,), read, {})[0] if g is None else self.bounds[g][0] for n, g in pairs)
 
     def visitor(self, array: Array, domain: Spec) -> Callable[[Element], Element]:
-        """What becomes of elements: reads are of blocks, and an index counts from the start of the whole axis
+        """The rewriter of elements: reads are of blocks, and an index counts from the start of the whole axis
         but where it is that of a chunked axis."""
         local: dict[Element, Element] = {}
         grid = self.chunked.grid_at(self.chunked.domain(array), domain) if domain else {}
@@ -162,7 +162,7 @@ class Blocks:
         return Item(made, item.k)
 
     def once(self, init: Array, domain: Spec) -> Array:
-        """What a partial sum begins with: zero in all blocks but the first one."""
+        """The initial value of a partial sum: zero in all blocks except the first."""
         if isinstance(init, Map) and is_const(init.body, 0):
             return init
         starts = [apply("equal", self.bounds[g][1], const(0, "i64")) for g in domain if g is not None]
@@ -180,7 +180,7 @@ class Body(Blocks):
         self.grid, self.axis = grid, axis
 
     def blocks(self, roots: Sequence[Array]) -> list[Array]:
-        """What becomes of the roots of a body."""
+        """The replacements of the roots of a body."""
         return self.run(self.key(a, (), {}) for a in roots)
 
     def key(self, array: Array, spec: Spec, grid: Grid) -> Key:

@@ -183,7 +183,7 @@ class Chunked:
         return self.sizes[loop]
 
     def partials(self, loop: Loop) -> Partials:
-        """What a loop adds up over chunks; LimitError for a loop that does not decompose."""
+        """The sums of a loop over chunks; LimitError for a loop that does not decompose."""
         if loop not in self.partial:
             scan = next(filter(self.scanned, arrays_of(loop.roots)), None)
             if scan is not None:

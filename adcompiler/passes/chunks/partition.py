@@ -58,7 +58,7 @@ READY = (inline_rules, accumulators, strict, fold, prune)
 
 @dataclass(frozen=True)
 class Output:
-    """What a stage gives for each block: one of the array `stored`, or a part of it that is to be combined.
+    """The output of a stage for each block: a block of the array `stored`, or a part to combine.
 
     spec     for each axis of the array the grid axis of its block, or None
     reduced  the grid axes over which parts are combined, by `op`
@@ -300,7 +300,7 @@ class _Unrolled(_Bodies):
         return False
 
     def iterations(self, loop: Loop) -> Sequence[Array]:
-        """What a loop gives, its iterations one after the other."""
+        """The results of a loop, one iteration after the other."""
         assert loop.length is not None
         count = max(self.value(loop.length), 0)
         self.count += count
@@ -321,7 +321,7 @@ class _Unrolled(_Bodies):
         return [*carried, *map(self.stacked, loop.items[len(carried) :], stacks, [loop] * len(stacks))]
 
     def iteration(self, loop: Loop, step: Array, k: int, carried: Sequence[Array]) -> tuple[Array, ...]:
-        """What one iteration computes."""
+        """The values that one iteration computes."""
         rows = [self.row(a, loop, step, k) for a in loop.scanned]
         given = (step, *carried, *rows, *loop.consts)
         return Replace(dict(zip(loop.slots, given, strict=True))).run(loop.roots)
@@ -339,7 +339,7 @@ class _Unrolled(_Bodies):
         return Map(shape, element)
 
     def stacked(self, item: Item, rows: list[Array], loop: Loop) -> Array:
-        """What a loop collects, of the rows of its iterations."""
+        """The arrays that a loop collects, as functions of the rows of its iterations."""
         if loop.backward:
             rows.reverse()
         at = Index(0) if not is_const(item.shape[0], 1) else const(0, "i64")

@@ -60,7 +60,7 @@ class Zeros:
     # -- where ---------------------------------------------------------------------------------
 
     def support(self, root: Element, depth: int = 0) -> Support:
-        """Where an element may be other than zero."""
+        """The region where an element may be nonzero."""
         for e in elements_of((root,)):
             if e not in self.supports:
                 self.supports[e] = self._support(e, depth)

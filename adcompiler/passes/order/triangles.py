@@ -226,7 +226,7 @@ class _Laid(Rewriter):
         return axis.axis if axis.axis >= array.rank - 1 else None
 
     def moved_axis(self, array: Array, axis: int) -> int:
-        """Where an axis of an array's domain is afterwards."""
+        """The new position of an axis of an array's domain."""
         last = self.last.get(array)
         if last is None or axis >= array.rank or axis < last:
             return axis

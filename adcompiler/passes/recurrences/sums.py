@@ -169,7 +169,7 @@ def _reached(roots: Iterable[Array], slots: set[Array]) -> set[Array]:
 
 
 def addend(slot: Array, result: Array) -> Element | None:
-    """What an iteration adds to each element of what it carries; None if it does anything else."""
+    """The value that an iteration adds to each element of a carried array; None if it does anything else."""
     if not isinstance(result, Map) or slot.dtype == "bool":
         return None
     own = element_of(slot)

@@ -184,7 +184,7 @@ def agree(name: str, value: Any, other: Any) -> None:
 
 
 def as_buffer(name: str, value: Any) -> Any:
-    """What results are written to: the memory of an array of another library, or the value itself."""
+    """The target of results: the memory of an array of another library, or the value itself."""
     own = getattr(adapter_of(type(value)), "memory_of", None)
     return value if own is None else own(name, value)
 

@@ -101,7 +101,7 @@ def with_rows(structure: Any, types: Sequence[Any], values: Sequence[Any]) -> An
 
 
 def offsets_in(types: Sequence[Any], values: Sequence[Any]) -> dict[str, tuple[int, ...]]:
-    """Where the rows of lists of arrays begin and end, by the name of the argument."""
+    """The bounds of the rows of lists of arrays, by the name of the argument."""
     if Ragged not in map(type, types):
         return {}
     found, first = {}, 0

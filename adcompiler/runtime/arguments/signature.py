@@ -221,7 +221,7 @@ def adapter_in(function: Any, args: Sequence[Any]) -> Any:
 
 
 def wrapper_of(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> Wrapper | None:
-    """How the results of a call go back, if its arguments are arrays of another library; None for NumPy's.
+    """The converter of results, if arguments are arrays of another library; None for NumPy.
 
     Raises ShapeError for labels that differ where axes are paired.
     """

@@ -38,7 +38,7 @@ INTEGERS: Dtype = "i64"
 
 
 def whole_lists(types: Types) -> frozenset[int]:
-    """Which of the arrays among some arguments are lists of integers."""
+    """The arrays among some arguments that are lists of integers."""
     return frozenset(k for k, t in enumerate(arrays_in(types)) if t.open)
 
 

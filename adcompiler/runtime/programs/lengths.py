@@ -11,7 +11,7 @@ from adcompiler.ops.costs import NOMINAL_LENGTH
 
 
 def nominal(sizes: Sequence[int] | None) -> Callable[[Element], int]:
-    """What lengths are, by the values of the size symbols in one call."""
+    """The lengths for the values of the size symbols in one call."""
 
     def value(size: Element) -> int:
         unknown = sizes is None and any(isinstance(e, Size) for e in elements_of((size,)))

@@ -34,7 +34,7 @@ Owner = tuple[str, int, int]  # the name of an input, its axis, and the length
 
 
 class Traceable(Protocol):
-    """What splitting and showing ask of a function."""
+    """The interface of functions that splitting and showing need."""
 
     backend: str
 
@@ -46,7 +46,7 @@ class Traceable(Protocol):
 
 
 class Executable(Protocol):
-    """What a backend makes of a program."""
+    """A program compiled by a backend."""
 
     def __call__(self, sizes: Sequence[int], args: Sequence[Any], into: Into = None) -> list[Any]: ...
 
@@ -83,7 +83,7 @@ class _Interpreted:
 
 
 class Backend(Protocol):
-    """What makes a program executable; `alternatives` are those of `Kernels`."""
+    """A compiler of programs; `alternatives` are those of `Kernels`."""
 
     def __call__(self, func: Func, **alternatives: Any) -> Executable: ...
 
@@ -123,7 +123,7 @@ def backend_of(name: str, precise: bool, threads: int | None = None) -> str:
 
 
 def maker(backend: str) -> Backend:
-    """What makes executables for a backend; Error for a name that is none."""
+    """The compiler of a backend; Error for an unknown name."""
     name, _, threads = backend.partition(":") if isinstance(backend, str) else ("", "", "")
     if name not in BACKENDS or (threads and not name.startswith("cpu")):
         raise Error(f"unknown backend {backend!r}", remedy=f"use one of {', '.join(BACKENDS)}")

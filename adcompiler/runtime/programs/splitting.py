@@ -88,7 +88,7 @@ PARTIALS, AUTO = "partials", "auto"
 
 
 def checked_save(save: Any) -> Save:
-    """What to save: "partials", "auto", or names; Error for anything else."""
+    """The choice of saved values: "partials", "auto", or names; Error for anything else."""
     if isinstance(save, str) and save in (PARTIALS, AUTO):
         return save
     if isinstance(save, tuple | list) and all(isinstance(n, str) for n in save):

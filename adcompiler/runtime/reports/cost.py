@@ -207,7 +207,7 @@ class Measured:
             yield "  nests are timed one by one only on x86"
 
     def fields(self) -> dict[str, Any]:
-        """What the report says, in seconds, bytes and operations."""
+        """The report as fields, in seconds, bytes and operations."""
         found = {"name": self.kernel.name, "seconds": self.whole, "threads": self.threads}
         notes = {what.replace(" ", "_"): lines for what, lines in self.kernel.notes.items()}
         nests = [_fields(*one) for one in zip(self.nests, self.each, self.seconds, strict=True)]

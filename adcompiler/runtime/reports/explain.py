@@ -60,7 +60,7 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Which gradients there are and why the others are None; what forward saves, and what is made again."""
+    """The gradients and why others are None; saved values, and recomputed ones."""
 
     function: str
     gradients: tuple[Flow, ...]
@@ -86,7 +86,7 @@ class Explanation:
 
 
 def explanation(f: Shown, wrt: Any, types: Types) -> Explanation:
-    """What `explain` says, in fields."""
+    """The report of `explain` as fields."""
     positions = f.positions(wrt, types)
     func = f.trace(types).func
     wanted = f.inputs_of(positions, types)

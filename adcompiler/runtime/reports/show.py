@@ -22,7 +22,7 @@ from adcompiler.targets.cuda.backend import kernels, ptx
 
 
 class Shown(Traceable, Protocol):
-    """What is shown: a function with its parameters and, if it has one, its definition."""
+    """A function to show, with its parameters and, if it has one, its definition."""
 
     __name__: str
     parameters: tuple[Parameter, ...]

@@ -13,7 +13,7 @@ from adcompiler.runtime.arguments.signature import FLOAT
 
 
 class Displayed:
-    """What a function can be shown as."""
+    """The forms in which a function can be shown."""
 
     __slots__ = ()
 

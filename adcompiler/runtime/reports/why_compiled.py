@@ -66,14 +66,14 @@ Shows = Callable[[Source, Span, str], str]  # a place in a source, and what is s
 
 
 def shown(source: Source, span: Span, what: str) -> str:
-    """Where something stands, with its line."""
+    """A place with its line."""
     return f"{_at(source, span)}: {what}\n{source.excerpt(span)}"
 
 
 def of_program(
     func: Func, name: str, closure: Closure | None = None, count: int | None = None, show: Shows = shown
 ) -> str:
-    """Where in a program the derivatives of its first `count` results with respect to an input end."""
+    """The places where derivatives of the first `count` results with respect to an input end."""
     array: Input = func.inputs[func.input_names.index(name)]
     results = func.results[:count]
     if not any(is_float(r.dtype) for r in results):
