@@ -14,7 +14,7 @@ import adcompiler as adc
 
 MOST = 6  # times the operations and stores of the value
 SCALES = (4, 16, 64)  # so that another order of growth shows
-DEAR = {"elimination": 15}  # rows are saved, and their adjoints added in three nests
+DEAR = {"elimination": 12}  # the iterations inside run again, and their rows are saved
 QUICK = ("table", "slices", "rows", "matrices", "scatter", "comprehension in a loop")
 
 

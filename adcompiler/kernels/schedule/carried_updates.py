@@ -91,7 +91,7 @@ def stores(slot: Array, result: Array, ranges: Ranges) -> list[CarriedStore] | N
             axis, places = split
             for place in places:
                 there = (*indices[:axis], place, *indices[axis + 1 :])
-                work.append((there, substitute(body, {axis: place})))
+                work.append((there, folded(substitute(body, {axis: place}), ranges)))
         if len(found) + len(work) > MOST_STORES:
             return None
     return found

@@ -35,7 +35,6 @@ from adcompiler.ir.walk import (
     arrays_of,
     arrays_read,
     elements_of,
-    is_computed,
     lengths_read,
     postorder,
     read_by,
@@ -225,7 +224,7 @@ def _recurrence(loop: loop_node.Loop, numbers: Iterator[int], style: Style) -> R
         given |= dict.fromkeys(t.array for t in before.tasks)
     kept = (*results, *outs, *roots[len(results) + len(outs) :])
     ranges: dict[Element, Range] = {}
-    if loop.length is not None and not is_computed(loop.length):
+    if loop.length is not None:
         ranges[Index(number)] = up_to(loop.length)
     updates = tuple(_update(s, r, kept, ranges) for s, r in zip(carried, results, strict=True))
     made = [a for u in updates for a in ([s.array for s in u] if isinstance(u, tuple) else [u])]

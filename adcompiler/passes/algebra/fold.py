@@ -6,11 +6,15 @@ Not x + 0 (which turns -0.0 into 0.0), and never x * 0 (which hides inf and NaN)
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
 import numpy as np
 
 from adcompiler.ad.guards import support
-from adcompiler.analysis.affine import linear
-from adcompiler.analysis.intervals import Ranges, facts_of, never_negative, up_to
+from adcompiler.analysis.affine import linear, linear_constant
+from adcompiler.analysis.intervals import Range, Ranges, facts_of, never_negative, up_to
+from adcompiler.analysis.predicates import OPPOSITE
 from adcompiler.ir.loop import Item, Loop, inside
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -50,19 +54,19 @@ def fold(func: Func) -> Func:
     return _Fold().func(func)
 
 
-def folded(element: Element) -> Element:
-    """An element without the operations that constants decide."""
-    return rewrite((element,), _Fold().element)[0]
+def folded(element: Element, ranges: Ranges | None = None) -> Element:
+    """An element without the operations that constants decide, or the ranges of iterations' numbers."""
+    return rewrite((element,), _Fold(ranges=ranges).element)[0]
 
 
 class _Fold(Rewriter):
     def __init__(self, known: frozenset[Element] = frozenset(), ranges: Ranges | None = None) -> None:
         super().__init__()
-        self.known, self.ranges = known, ranges or {}  # conditions that hold, and the iteration's number
+        self.known, self.ranges = known, ranges or {}  # conditions that hold, and the iterations' numbers
 
     def inner(self, loop: Loop | Ruled) -> Rewriter:
-        """A rewriter that knows what holds in an iteration: there is one, and its number is less than
-        theirs."""
+        """A rewriter that knows what holds in an iteration: there is one, and its number, and those of the
+        loops around, are less than theirs."""
         if not isinstance(loop, Loop) or loop.length is None:
             return _Fold()
         step, first = Read(loop.slots[0], ()), len(loop.slots) - len(loop.consts)
@@ -73,14 +77,39 @@ class _Fold(Rewriter):
             return _Fold(around)
         length = inside(length, places)
         iterations = apply("less", const(0, "i64"), length)
-        return _Fold(around | {iterations}, {step: up_to(length)})
+        ranges = dict(self.numbers_in(places))
+        depth = max((r.depth for r in ranges.values()), default=-1) + 1
+        return _Fold(around | {iterations}, {**ranges, step: replace(up_to(length), depth=depth)})
+
+    def numbers_in(self, places: Mapping[Array, Array]) -> Iterator[tuple[Element, Range]]:
+        """What is known of the iterations' numbers, as a loop inside reads them: from slots, by the arrays
+        that it is given."""
+        for whole, slot in places.items():
+            number = whole.body if isinstance(whole, Map) else None if whole.rank else Read(whole, ())
+            found = None if number is None else self.ranges.get(number)
+            if found is not None and not read_by(a for a in found.last.terms if a is not None):
+                yield Read(slot, ()), found
 
     def holds(self, element: Element) -> bool:
         """Whether a condition holds in every iteration of the loop around."""
         if element in self.known:
             return True
-        facts = facts_of(element) if self.ranges and not element.axes else []
+        facts = facts_of(element) if self.decides(element) else []
         return bool(facts) and all(never_negative(fact, self.ranges, ()) for fact in facts)
+
+    def decides(self, element: Element) -> bool:
+        """Whether iterations' numbers may decide an element: it depends on no axis but theirs."""
+        return bool(self.ranges) and all(Index(a) in self.ranges for a in element.axes)
+
+    def fails(self, element: Element) -> bool:
+        """Whether a condition holds in no iteration of the loop around."""
+        if not self.decides(element) or not isinstance(element, Apply):
+            return False
+        if element.op == "equal" and element.args[0].dtype == "i64":
+            distance = linear(element.args[0]) - linear(element.args[1])
+            sides = (distance - linear_constant(1), distance * -1 - linear_constant(1))
+            return any(never_negative(side, self.ranges, ()) for side in sides)
+        return element.op in OPPOSITE and self.holds(apply(OPPOSITE[element.op], *element.args))
 
     def _resize(self, lengths: tuple[Element, ...]) -> tuple[Element, ...]:
         """A range that ends before it begins has no elements."""
@@ -125,6 +154,8 @@ class _Fold(Rewriter):
     def element(self, element: Element) -> Element:
         if self.holds(element):
             return const(True, "bool")
+        if self.fails(element):
+            return const(False, "bool")
         match element:
             case Read(array=array) if is_number(array):
                 return element
