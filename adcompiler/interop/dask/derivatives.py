@@ -50,7 +50,7 @@ def grad(f: Function, wrt: Any = None, keep: bool = False) -> Blockwise:
 def hvp(f: Function, wrt: Any = None, keep: bool = False) -> Callable[[Sequence[Any], Any], Any]:
     """`product(args, v)`: the Hessian of the scalar function `f` times `v` on Dask arrays, lazily.
 
-    As `adc.hvp`: `args` is a tuple; `v` and the result are structured like the gradient.
+    Like `adc.hvp`: `args` is a tuple; `v` and the result are structured like the gradient.
     """
     return partial(_multiplied, transforms.grad(f, wrt), keep)
 
@@ -66,8 +66,7 @@ def _multiplied(gradient: transforms.Gradient, keep: bool, args: Sequence[Any], 
 def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any], keep: bool = False) -> tuple[Any, Any]:
     """The value of `f` at `args`, some of them Dask arrays, and its derivative along `tangents`, lazily.
 
-    As `adc.jvp`: a tangent for each argument, of its shape, a Dask array or one of NumPy; None stands for
-    zero.
+    Like `adc.jvp`: a tangent for each argument, of its shape, a Dask or NumPy array; None means zero.
     """
     args, tangents = as_tuple("jvp", "args", args), as_tuple("jvp", "tangents", tangents)
     if len(args) != len(tangents):
@@ -95,9 +94,9 @@ def vjp(
 ) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
     """The value of `f` at `args`, some of them Dask arrays, and the pullback of cotangents, both lazily.
 
-    As `adc.vjp`: `pullback(cotangent)` takes a cotangent shaped like the result, of Dask arrays or of NumPy's
-    (None for zero), and returns a tuple with the gradient of each input that `wrt` names. Nothing is kept
-    from the value's blocks: the pullback computes again what it needs.
+    Like `adc.vjp`: `pullback(cotangent)` takes a cotangent shaped like the result, of Dask or NumPy arrays
+    (None for zero), and returns a tuple with the gradient of each input in `wrt`. Nothing is saved from the
+    blocks of the value: the pullback recomputes what it needs.
     """
     f = compiled("adc.dask.vjp", f)
     args = tuple(bind(f.__name__, f.parameters, args, {}))

@@ -154,15 +154,15 @@ def fit(kind: Input, value: Any, chunks: Mapping[Size, Chunks]) -> Any:
 def blockwise(f: Function, keep: bool = False) -> Blockwise:
     """A compiled function, or any derivative of one, as a function of Dask arrays.
 
-    It takes the arguments of `f`: Dask arrays, of which those that share a length are cut alike, NumPy
-    arrays, numbers and containers of these. Its results are Dask arrays nested as those of `f`: elementwise
+    It takes the arguments of `f`: Dask arrays, which are rechunked alike if they share a length, NumPy
+    arrays, numbers and containers of these. Its results are Dask arrays nested like those of `f`: elementwise
     ones in the chunks of the arguments, sums in one chunk. Nothing is computed before Dask is asked to.
 
-    keep  whether blocks of arguments stay in the workers' memory where several passes over them are needed;
-          else they are read again, or computed again by the graph that they come from
+    keep  whether blocks of arguments stay in the workers' memory if several passes over them are needed;
+          otherwise they are read again, or recomputed by their graph
 
-    Raises LimitError for what does not decompose into blocks (gathers across chunks), with what to
-    write instead, and as a call of `f` does for arguments that do not fit.
+    Raises LimitError for programs that do not decompose into blocks (gathers across chunks), with what to
+    write instead, and errors of a call of `f` for arguments that do not fit.
     """
     return Blockwise(f, keep)
 

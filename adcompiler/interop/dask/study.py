@@ -199,23 +199,24 @@ def map(
     progress: bool | None = None,
     errors: Literal["raise", "return"] = "raise",
 ) -> Any:
-    """`f` on many cases, `batch` of them a task, on the workers of a cluster; waits for the results.
+    """Apply `f` to many cases, `batch` of them per task, on the workers of a cluster; waits for the results.
 
     f         a compiled function, or a derivative such as `adc.value_and_grad(f)`: a batch is one call of
-              `adc.vmap(f)`, and results are arrays nested as those of `f`, the cases their first axis. Or any
-              function of Python that can be pickled, such as a fit that calls compiled functions: it is
-              called case by case, and the results are a list
-    args      arrays, or containers of arrays, with the cases along their first axis; where `in_axes` is None,
-              an argument is the same for every case
-    batch     how many cases a task has; results do not depend on the workers, their last bits may on this
+              `adc.vmap(f)`, and results are arrays nested like those of `f`, with the cases as first axis. Or any
+              Python function that can be pickled, such as a fit that calls compiled functions: it is called
+              case by case, and the results are a list
+    args      arrays, or containers of arrays, with the cases along their first axis; if `in_axes` is None, an
+              argument is the same for every case
+    batch     the number of cases per task; results do not depend on the workers, but their last bits may
+              depend on this number
     client    the `distributed.Client`, by default the current one
-    progress  whether Dask's progress bar is shown; by default where there is a terminal or a notebook
-    errors    "raise": the first error is raised, with a note of the case and its arguments. "return": the
-              results and a dict, in which the errors stand by the number of the case; the result of such a
-              case is None, and in arrays NaN (0 in those of integers)
+    progress  whether to show Dask's progress bar; by default on a terminal or in a notebook
+    errors    "raise": the first error is raised, with a note of the case and its arguments. "return": return
+              the results and a dict of errors by case number; the result of a failed case is None, in arrays
+              NaN (0 for integers)
 
-    Raises ShapeError for arguments of different lengths, Error if there is no client, where `f` cannot be
-    sent and where the study is cancelled, and what `f` raises.
+    Raises ShapeError for arguments of different lengths, Error if there is no client, if `f` cannot be sent
+    or if the study is cancelled, and the errors of `f`.
     """
     axes: Axes = (in_axes,) * len(args) if isinstance(in_axes, int | None) else tuple(in_axes)
     count = cases(args, axes)
