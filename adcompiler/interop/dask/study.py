@@ -202,7 +202,7 @@ def map(
     """Apply `f` to many cases, `batch` of them per task, on the workers of a cluster; waits for the results.
 
     f         a compiled function, or a derivative such as `adc.value_and_grad(f)`: a batch is one call of
-              `adc.vmap(f)`, and results are arrays nested like those of `f`, with the cases as first axis. Or any
+              `adc.vmap(f)`, and results are arrays nested like those of `f`, cases on the first axis. Or any
               Python function that can be pickled, such as a fit that calls compiled functions: it is called
               case by case, and the results are a list
     args      arrays, or containers of arrays, with the cases along their first axis; if `in_axes` is None, an
