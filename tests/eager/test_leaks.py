@@ -98,7 +98,7 @@ def test_a_function_that_runs_in_another_thread(w):
     thread.start()
     made.wait()
     try:
-        assert held("kept in work(), which runs").operations == 1
+        assert held("kept in work(), which is running").operations == 1
     finally:
         done.set()
         thread.join()

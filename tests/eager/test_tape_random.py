@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.randomtape import program
 
 import adcompiler as adc
 from tests.eager.tape_libraries import OURS, quiet, torch
 from tests.eager.test_tape_torch import answer, same
+from tests.programs.tape import program
 
 
 def loss(made, leaves):
