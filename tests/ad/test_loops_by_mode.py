@@ -91,6 +91,7 @@ def _times(block: Any, way: Any) -> Any:
     return np.tensordot(block, way, np.ndim(way))
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_derivatives_interpreted(name: str) -> None:
     judged = Judged(PROGRAMS[name], "numpy")
@@ -104,6 +105,7 @@ def test_third_derivatives(name: str) -> None:
     Judged(PROGRAMS[name], "numpy").third_order()
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", COMPILED)
 def test_values_and_gradients_compiled(name: str) -> None:
     has_oracles_value(PROGRAMS[name], "cpu")
@@ -199,13 +201,13 @@ def holds(program: Program) -> None:
     judged.second_order()
 
 
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(loop_programs())
 def test_random_programs(program: Program) -> None:
     holds(program)
 
 
-@settings(max_examples=6)
+@settings(max_examples=3)
 @given(loop_programs())
 def test_kernels_of_random_programs(program: Program) -> None:
     kernels_hold(program)
@@ -246,7 +248,7 @@ def is_verified(program: Program) -> None:
             run((*OPTIMISE, *KERNEL), made, lambda made: verify(made, TABLE))
 
 
-@settings(max_examples=4)
+@settings(max_examples=2)
 @given(loop_programs())
 def test_invariants_around_every_pass(program: Program) -> None:
     is_verified(program)
@@ -268,6 +270,7 @@ CONDITIONS = [
 ]
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("source", CONDITIONS)
 def test_a_condition_on_the_outer_index_may_be_computed(source: str) -> None:
     """It decides whether the inner loop runs, and is itself an array in a register, read by no body."""

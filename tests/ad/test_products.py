@@ -36,7 +36,7 @@ def derivative(x, order):
     return found
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("order", [1, 2, 3])
 @pytest.mark.parametrize("dtype", ["f64", "f32"])
@@ -50,7 +50,7 @@ def test_all_derivatives_where_factors_are_zero(factors, dtype, order, backend):
     np.testing.assert_allclose(found, derivative(np.array(factors), order), rtol=1e-6)
 
 
-@pytest.mark.thinned(2, backend="cpu")
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("factors", FACTORS.values(), ids=FACTORS)
 def test_forward_and_taylor_mode(factors, backend):
@@ -88,7 +88,7 @@ def scaled(x):
 ZEROS = np.array([[1.5, 0.0, -2.0, 0.5, 1.2], [0.0, 0.7, 0.0, 1.1, -0.6], [0.9, 1.3, 0.4, -1.0, 2.0]])
 
 
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(12)
 @pytest.mark.parametrize(
     ("backend", "annotation"), [("numpy", "f64[n, m]"), ("cpu", "f64[n, m]"), ("cpu", "f64[3, 5]")]
 )
@@ -101,6 +101,7 @@ def test_programs_of_products_to_third_order(formula, backend, annotation):
         adc.check_grad(adc.grad(f), ZEROS, order=2)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_ragged_products(backend):
     """Groups of several lengths, none among them; a zero in one is none in another."""

@@ -33,6 +33,7 @@ def pulled(f, *args):
     return value, pullback(seeds if isinstance(value, tuple) else seeds[0])
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("save", ["auto", [], ["u"], ["t", "s"], ["t0"], ["a", "t1"]])
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 def test_a_choice_changes_no_gradient(save, backend):
@@ -42,7 +43,7 @@ def test_a_choice_changes_no_gradient(save, backend):
     np.testing.assert_allclose(got[1], expected, rtol=1e-14)
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("name", loopprograms.SOURCES)
 @pytest.mark.parametrize("save", ["auto", []])
 def test_programs_with_loops(name, save):

@@ -57,7 +57,7 @@ def directions(args):
     return tuple(np.full(np.shape(a), 0.5 + 0.25 * k) for k, a in enumerate(args))
 
 
-@pytest.mark.thinned(2, backend="cpu")
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 @pytest.mark.parametrize("source", SMOOTH)
 def test_derivatives_along_a_line_are_the_oracles(source, backend):
@@ -221,7 +221,7 @@ LOOPS = {
 }
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 @pytest.mark.parametrize("name", LOOPS)

@@ -46,6 +46,7 @@ def dense(found):
     return [p.toarray() if hasattr(p, "toarray") else p for p in (found if type(found) is tuple else [found])]
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", MAKE)
 def test_functions_that_ran(tmp_path, name, way):

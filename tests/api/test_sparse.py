@@ -110,7 +110,7 @@ def same(sparse, dense) -> None:
         np.testing.assert_allclose(block.toarray().ravel(), np.ravel(want), rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.thinned(4, backend="cpu")
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 @pytest.mark.parametrize("source", JACOBIANS)
 def test_a_sparse_jacobian_is_the_dense_one(source, backend):
@@ -123,7 +123,7 @@ def test_a_sparse_jacobian_is_the_dense_one(source, backend):
     assert sparse.colors(*args) == directions
 
 
-@pytest.mark.thinned(4, backend="cpu")
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 @pytest.mark.parametrize("source", HESSIANS)
 def test_a_sparse_hessian_is_the_dense_one(source, backend):
@@ -146,7 +146,7 @@ def test_the_pattern_of_a_long_loop_holds_too_much_rather_than_too_little(source
     assert all(more.nnz >= few.nnz for more, few in zip(blocks(found), blocks(exact), strict=True))
 
 
-@settings(max_examples=40)
+@settings(max_examples=16)
 @given(programs())
 def test_random_programs_have_the_dense_jacobian(program):
     f, wrt = adc.compile(program.source, backend="numpy"), tuple(range(len(program.args)))
@@ -261,7 +261,7 @@ LARGE = {
 }
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 @pytest.mark.parametrize("name", LARGE)
 def test_a_large_hessian_takes_memory_for_its_entries_alone(name, backend):
@@ -328,6 +328,7 @@ ROUTINES = (
 )  # fmt: skip
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("routine", ROUTINES)
 def test_routines_have_patterns(routine):
     """Sparse Jacobians and Hessians are the dense ones."""

@@ -418,6 +418,7 @@ def test_piped_output_has_no_escape_codes():
         assert "\x1b" not in done.stdout + done.stderr
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.skipif(sys.platform == "win32", reason="no terminals to open")
 @pytest.mark.parametrize(
     ("args", "env", "pattern"),

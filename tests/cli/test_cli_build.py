@@ -64,6 +64,7 @@ def test_a_c_program_needs_no_python(tmp_path, capsys):
     assert [float(word) for word in done.stdout.split()] == pytest.approx(want, rel=1e-14)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("options", [(), ("--native",)])
 def test_large_arrays_in_many_blocks(tmp_path, options):
     library = build(tmp_path, MODEL, *options)
@@ -81,6 +82,7 @@ def test_large_arrays_in_many_blocks(tmp_path, options):
         np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_coordinates_of_a_iteration(tmp_path):
     """What kernels in Python have on the stack comes in from outside: there is no allocator in a library."""
     source = """
@@ -125,6 +127,7 @@ def power(x: f64[n], k: i64):
 """
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("k", [-1, 0, 1, 3])
 def test_how_often_a_loop_runs_is_what_the_argument_says(tmp_path, k):
     library = build(tmp_path, POWER)

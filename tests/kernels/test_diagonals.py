@@ -46,7 +46,7 @@ def in_rows(text: str) -> list[tuple[str, list[str]]]:
     return [(axis, body.splitlines()) for axis, body in found]
 
 
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(12)
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 50])
 @pytest.mark.parametrize("element", (MATRICES | OTHERS).values(), ids=MATRICES | OTHERS)
 def test_every_element_is_what_it_is(element, n):

@@ -97,7 +97,7 @@ def on(backend: str, source: str, wrt: tuple[int, ...], args: tuple[Any, ...]) -
     return leaves((f(*args), adc.grad(f, wrt)(*args), adc.hvp(f, wrt)(args, ways)))
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(9)
 @by_name
 @pytest.mark.parametrize(("n", "steps"), [(9, 3), (1, 2), (0, 2), (5, 0)])
 def test_values_gradients_and_second_order(source: str, n: int, steps: int) -> None:
@@ -123,7 +123,7 @@ def test_the_number_of_threads_does_not_change_bits(source: str, dtype: type) ->
         near(one, two, 1e-4 if dtype is np.float32 else 1e-10)
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.slow
 @by_name
 def test_numba_compiles_the_same(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a kernel has what only numba compiles."""
@@ -132,13 +132,13 @@ def test_numba_compiles_the_same(source: str, monkeypatch: pytest.MonkeyPatch) -
     near(adc.compile(source, backend="cpu")(*args), adc.compile(source, backend="numpy")(*args), 1e-11)
 
 
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_program(name: str) -> None:
     holds(PROGRAMS[name])
 
 
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(loop_programs())
 def test_random_programs(program: Program) -> None:
     holds(program)

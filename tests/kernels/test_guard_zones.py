@@ -24,6 +24,7 @@ def keeps_to_its_arrays(kind: str, examples: int, seed: int, threads: int) -> No
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("offset", [0, 8])
 def test_a_guard_ends_a_process_that_touches_it(offset: int) -> None:
     text = "import ctypes, judges.guard_zones as g; a, b, c = (g.empty((5,), float) for _ in range(3));"
@@ -34,6 +35,7 @@ def test_a_guard_ends_a_process_that_touches_it(offset: int) -> None:
     assert (done.returncode == 0) == (offset == 0), done.stderr
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_kernels_of_some_programs_keep_to_their_arrays(threads: int) -> None:
     keeps_to_its_arrays("named", 2, threads, threads)

@@ -72,6 +72,7 @@ BIG = {
 }
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("text", BIG, ids=lambda text: program(text).name)
 @pytest.mark.parametrize("order", [0, 1])
 def test_threads_do_not_change_bits(text, order):

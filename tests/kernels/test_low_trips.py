@@ -34,6 +34,7 @@ def arguments(n: int, dtype: type = np.float64) -> list[np.ndarray]:
     return [0.3 * rng.standard_normal(shape).astype(dtype) for shape in ((n, n), (n,), (5, n))]
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("n", LENGTHS)
 def test_results_are_those_of_the_reference_for_all_lengths(n):
     f, reference = adc.compile(STATE), adc.compile(STATE, backend="numpy")

@@ -64,19 +64,19 @@ def test_every_program_with_loops(name: str, backend: str) -> None:
 # ---- Random programs ----
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(programs(smooth=True, scalar_only=True))
 def test_random_programs_of_scalars(program: Program) -> None:
     Judged(program, "numpy", 3).holds()
 
 
-@settings(max_examples=6)
+@settings(max_examples=3)
 @given(programs(smooth=True))
 def test_random_programs_of_arrays(program: Program) -> None:
     Judged(program, "numpy", 3).holds()
 
 
-@settings(max_examples=6)
+@settings(max_examples=3)
 @given(mixed_programs())
 def test_random_programs_of_everything(program: Program) -> None:
     Judged(program, "numpy", 1).holds()

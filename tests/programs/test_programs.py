@@ -74,25 +74,25 @@ def has_oracles_tangent(program: Program, backend: str) -> None:
 # ---- Values ----
 
 
-@settings(max_examples=50)
+@settings(max_examples=20)
 @given(programs())
 def test_values_interpreted(program: Program) -> None:
     has_oracles_value(program, "numpy")
 
 
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(programs())
 def test_values_compiled(program: Program) -> None:
     has_oracles_value(program, "cpu")
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(programs(dtype=np.float32))
 def test_values_in_float32(program: Program) -> None:
     has_oracles_value(program, "numpy")
 
 
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(programs(dtype=np.float32))
 def test_values_in_float32_compiled(program: Program) -> None:
     has_oracles_value(program, "cpu")
@@ -104,38 +104,38 @@ def test_values_in_float32_compiled(program: Program) -> None:
 @example(
     Program("where(w > 0, -x, where(x > 0, sqrt(x), y))", (np.ones(2), np.full(1, -1.4), np.full(1, 0.8)))
 )
-@settings(max_examples=40)
+@settings(max_examples=16)
 @given(programs(smooth=True))
 def test_gradients_interpreted(program: Program) -> None:
     has_oracles_gradient(program, "numpy")
     has_oracles_pullback(program, "numpy")
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(programs(smooth=True))
 def test_tangents_interpreted(program: Program) -> None:
     has_oracles_tangent(program, "numpy")
 
 
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(programs(smooth=True))
 def test_gradients_compiled(program: Program) -> None:
     has_oracles_gradient(program, "cpu")
 
 
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(programs(smooth=True))
 def test_pullbacks_compiled(program: Program) -> None:
     has_oracles_pullback(program, "cpu")
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(programs(smooth=True, dtype=np.float32))
 def test_pullbacks_in_float32(program: Program) -> None:
     has_oracles_pullback(program, "numpy", 1e-4)
 
 
-@settings(max_examples=4)
+@settings(max_examples=2)
 @given(programs(smooth=True, dtype=np.float32))
 def test_pullbacks_in_float32_compiled(program: Program) -> None:
     has_oracles_pullback(program, "cpu", 1e-4)
