@@ -24,7 +24,7 @@ MATRICES = (
     "(A + 3 * eye(n))",
     "(A * w - 4 * eye(n))",
     "(A @ A.T + eye(n))",
-    "[[exp(-(x[i] - x[j])**2) + (2.0 if i == j else 0.0) for j in range(n)] for i in range(n)]",
+    "[[exp(-(x[i] - x[j])**2) + (2.0 + i if i == j else 0.0) for j in range(n)] for i in range(n)]",
     "(outer(x, x) + diag(2 + t[0] * x**2))",
 )
 SYMMETRIC = (*MATRICES[2:4], "(outer(x, x) + diag(arange(n) + 1.0))")

@@ -44,6 +44,7 @@ def test_elements_of_an_array_of_an_equal_length_are_there():
     assert " if i" not in kernel(f, equal).kernel.text
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("backend", ["cpu", "numpy"])
 def test_lengths_that_come_in_iteration(backend):
     """Values, gradients and products with the Hessian are those of the reference for lengths one by one."""
@@ -67,6 +68,7 @@ def test_gradients_by_what_nobody_reads_are_zero():
     np.testing.assert_array_equal(by_a == 0, [False] * 5 + [True] * 2)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("lengths", [(5, 5, 5), (5, 6, 5), (5, 5, 8)])
 def test_finite_differences(lengths):
     args = [np.random.default_rng(0).normal(size=n) for n in lengths]

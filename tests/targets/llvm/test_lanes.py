@@ -83,7 +83,7 @@ SUMS = {
 }  # fmt: skip
 
 
-@pytest.mark.slow_when(lambda name, lengths: lengths == (1,) and name not in ("nearest", "classes"))
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("lengths", [(0, 7, 8, 17, 40), (1,)], ids=str)  # one row is a program of its own
 @pytest.mark.parametrize("name", SUMS)
 def test_values_and_gradients_are_those_of_the_reference(name, lengths):
@@ -146,6 +146,7 @@ def test_records_of_many_numbers(n):
     near(ours, expected, 1e-11)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", SUMS)
 def test_all_of_these_have_lanes(name, monkeypatch):
     loops = []
