@@ -13,6 +13,7 @@ from programs.written_loops import PROGRAMS
 import adcompiler as adc
 
 MOST = 6  # times the operations and stores of the value
+MOST_OF_RANDOM = 8  # a logsumexp that is nearly all of a program takes seven times its exponentials
 SCALES = (4, 16, 64)  # so that another order of growth shows
 DEAR = {"elimination": 12}  # the iterations inside run again, and their rows are saved
 QUICK = ("table", "slices", "rows", "matrices", "scatter", "comprehension in a loop")
@@ -28,7 +29,7 @@ def test_a_gradient_is_cheap(name: str) -> None:
 @settings(max_examples=300)
 @given(loop_programs())
 def test_gradients_of_random_programs_are_cheap(program: Program) -> None:
-    is_cheap(totalled(program), MOST)
+    is_cheap(totalled(program), MOST_OF_RANDOM)
 
 
 def is_cheap(program: Program, most: float) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import adcompiler as adc
 from adcompiler.ad.programs.split import value_and_grad
 from adcompiler.frontend.lowering.program import Lowered
+from adcompiler.interpreter.reference import extent
 from adcompiler.ir.nodes import Accumulate, Element, Read, Reduce
 from adcompiler.ir.walk import elements_of
 from adcompiler.kernels.emit.traffic import Counted, Space, Work
@@ -30,7 +31,8 @@ class UnknownError(Exception):
 
 
 def ratios(f: adc.Function, args: Sequence[Any], scales: Sequence[int]) -> list[float]:
-    """How many times the work of the value its value and gradient are, for each factor of all lengths."""
+    """How many times the work of the value its value and gradient are, for each factor of all lengths. To the
+    value's belong the elements of what it takes, whether it reads them or not: the gradient has as many."""
     types, values, _ = f.describe(args, {})
     lowered = f.trace(types)
     positions = f.positions(None, types)
@@ -43,7 +45,8 @@ def ratios(f: adc.Function, args: Sequence[Any], scales: Sequence[int]) -> list[
         numbers = [
             v * scale if isinstance(v, int | np.integer) and not isinstance(v, bool) else v for v in values
         ]
-        found.append(work(gradient, longer, numbers) / (work(value, longer, numbers) + 1))
+        taken = sum(np.prod(extent(i.shape, longer)) for i in lowered.func.inputs)
+        found.append(work(gradient, longer, numbers) / (work(value, longer, numbers) + taken))
     return found
 
 
