@@ -56,6 +56,7 @@ def test_loops_that_remain() -> None:
     assert has_loops([statement("for i in range(uint64(0), uint64(n)):\n    x = a[i]\n", 0)])
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("n", [2, 3, 12])
 def test_fixed_matrices(n: int) -> None:
     """Products and their derivatives, with short loops and with loops that are none."""

@@ -88,6 +88,7 @@ def iterations_are_inside(source: str) -> bool:
     return "for iteration" in nests
 
 
+@pytest.mark.thinned(4)
 @by_name
 @pytest.mark.parametrize(("n", "m"), [(7, 3), (1, 2), (4, 0)])
 def test_values_gradients_and_second_order(source: str, n: int, m: int) -> None:
@@ -106,6 +107,7 @@ def test_no_places(source: str) -> None:
         near(one, other)
 
 
+@pytest.mark.thinned(4)
 @by_name
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_the_number_of_threads_does_not_change_bits(source: str, dtype: type) -> None:

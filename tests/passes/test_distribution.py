@@ -111,6 +111,7 @@ def test_what_a_backward_pass_reads_again_is_the_row_itself() -> None:
     assert "**" not in shown[shown.index("def run(") :]
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_values_and_gradients_are_those_of_the_interpreter(name: str) -> None:
     for of in (lambda f: f, adc.grad):
@@ -121,6 +122,7 @@ def test_values_and_gradients_are_those_of_the_interpreter(name: str) -> None:
                 np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-13)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_second_derivatives(name: str) -> None:
     f = adc.compile(PROGRAMS[name])

@@ -25,7 +25,7 @@ def exponentials(f):
     return "\n".join(lines).count("math.exp(")
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("source", [BUILTIN, BY_HAND, TURNED, ROWS, ROWS_BY_HAND, WHOLE])
 def test_value_and_gradient_need_one_exponential_an_element(source):
     x = RNG.uniform(-3, 3, (6, 5) if "m]" in source else 9)
@@ -78,6 +78,7 @@ def test_what_needs_the_sum_for_itself_stays_as_it_is():
     assert exponentials(f) == 1
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("other", ["min(x)", "max(y)", "max(x) + 1"])
 def test_another_shift_is_left_alone(other):
     source = f"def f(x: f64[n], y: f64[n]):\n    a = {other}\n    return a + log(sum(exp(x - a)))"

@@ -156,6 +156,7 @@ def test_lengths_decide():
     assert not pays((1, 1, FEWEST_WIDE_ITERATIONS - 1))
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(("n", "m"), [(600, 80), (80, 600), (5, 4)])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_both_kernels_give_the_gradients_of_the_reference(n, m, dtype):
@@ -259,6 +260,7 @@ def test_gradients_by_weights_are_those_of_the_reference(name, dtype, lengths, a
     assert always or lengths == (1,)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", SOURCES)
 def test_second_order_of_outer_sums(name, always):
     args = given(name, 43)
@@ -309,6 +311,7 @@ def test_products_that_are_not_called_are_interchanged_where_lengths_say_so():
     assert len(other.kernel.nests) > 1
 
 
+@pytest.mark.slow
 def test_a_sum_of_what_has_a_reduction_outermost():
     """Its outermost loop is along none of its axes: nothing is interchanged."""
     source = "def f(a, v): return sum((einsum('bij,bj->i', a, v) + einsum('bij,kj->i', a, v))**2)"

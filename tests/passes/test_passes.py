@@ -72,6 +72,7 @@ FACTORED = {
 }  # fmt: skip
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("name", FACTORED)
 def test_factors_are_drawn_out_of_sums(name):
     source, args, depth = FACTORED[name]

@@ -66,6 +66,7 @@ def skipped(name, body):
     )
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("body", BODIES)
 def test_rows_mean_what_they_mean_in_python(body):
     """The value is Python's own, by the oracle; derivatives of both orders are those of differences."""
@@ -114,7 +115,7 @@ def alike(found, expected):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.thinned(3, backend="cpu")
+@pytest.mark.thinned(3)
 @BACKENDS
 @pytest.mark.parametrize("name", LENGTHS)
 def test_gradients_of_every_mode_are_lists_of_rows(name, backend):

@@ -100,7 +100,7 @@ def with_another_middle(whole: bytes) -> bytes:
     return whole[:middle] + bytes([whole[middle] ^ 16]) + whole[middle + 1 :]
 
 
-@pytest.mark.slow_when(lambda damage: damage in (emptied, with_another_end))
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("damage", [replaced, emptied, with_another_end, with_another_middle])
 def test_damaged_files_are_replaced(filled, damage):
     before = files(filled)
@@ -151,6 +151,7 @@ def reader(where: str) -> str:
     return PROGRAM if where.endswith("/*/*") else NATIVE
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     ("where", "mode"),
     [("", 0o777), ("", 0o775), ("kernels", 0o1777), ("kernels/*", 0o777), ("kernels/*/*", 0o664)],
@@ -164,6 +165,7 @@ def test_what_others_may_write_is_neither_used_nor_written(filled, where, mode):
     assert files(filled) == before
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 @pytest.mark.parametrize("where", ["", "kernels", "kernels/*", "kernels/*/*"])
 def test_what_is_another_users_is_neither_used_nor_written(filled, where):
@@ -227,6 +229,7 @@ def test_a_full_disk_is_done_without(tmp_path, monkeypatch, call, problem):
     store._private.cache_clear()
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     "left", ["{dead}-abc.tmp", "tmpabc.tmp", "a8/tmpabc.tmp", "a8/kernel.nbi.tmp.0123456789abcdef"]
 )
@@ -259,6 +262,7 @@ print(store.find("a", ".test") == b"b")
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_many_processes_at_once(tmp_path):
     processes = [start(tmp_path) for _ in range(3)]
     assert [answer(process) for process in processes] == [ANSWER] * 3

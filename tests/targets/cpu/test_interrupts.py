@@ -128,7 +128,7 @@ def run(text: str, *arguments: str, seconds: float = 100) -> str:
 SHARED = ("points", "pairs", "long blocks", "steps", "scatter")  # what threads share
 
 
-@pytest.mark.slow_when(lambda name, threads: threads != 1 + (name in SHARED))
+@pytest.mark.thinned(4)
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", CASES)
@@ -174,6 +174,7 @@ def unfinished(text: str, n: int) -> None:
     np.testing.assert_array_equal(f(*few), expected)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")
 @pytest.mark.parametrize("name", MATRICES)
 def test_routines_on_matrices_end_before_they_are_done(name: str) -> None:

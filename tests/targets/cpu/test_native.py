@@ -86,7 +86,7 @@ PRIMITIVES = [
 ]
 
 
-@pytest.mark.slow_when(lambda op, dtype: PRIMITIVES.index((op, dtype)) % 9)
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize(("op", "dtype"), PRIMITIVES)
 def test_every_primitive_has_the_bits_of_numba(op, dtype):
     kernel = CpuKernel(scheduled(program(op, dtype)))
@@ -149,7 +149,7 @@ def test_statements_mean_what_they_mean_in_python():
         assert tuple(native(0.25, n)) == names["run"](0.25, n)
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("text", CASES, ids=lambda text: read(text).name)
 def test_whole_programs_and_their_derivatives_need_no_numba(text):
     for pair in orders(read(text)):
@@ -267,6 +267,7 @@ def f(x: f64[n], k: i64[m]):
 }
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("name", OF_ITS_OWN_LENGTH)
 def test_arrays_whose_lengths_the_kernel_computes_need_no_numba(name):
     source = OF_ITS_OWN_LENGTH[name]

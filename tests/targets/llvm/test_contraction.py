@@ -53,7 +53,7 @@ LOOPS = (
 )
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize("size", [3, 16, 61])
 @pytest.mark.parametrize("text", LOOPS)
 def test_a_loop_that_stores_what_its_reverse_reads_computes_the_same(text, size):

@@ -96,6 +96,7 @@ def test_values_and_gradients_are_those_of_the_reference(name, lengths):
         near([value, *gradient], [expected, *slope], slack)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", ["nearest", "layers", "classes", "gamma"])
 def test_second_order(name):
     source = SUMS[name]

@@ -193,8 +193,8 @@ VECTORISED = (
 )  # fmt: skip
 
 
-@needs_vectors
 @pytest.mark.thinned(3)
+@needs_vectors
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(("text", "name"), VECTORISED)
 def test_loops_are_vectorised(text, name, dtype):
@@ -264,6 +264,7 @@ def test_the_choice_is_in_the_code_that_is_kept(choice):
     assert found is None or choice != "256" or found.bits == 256
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     "derive",
     [
