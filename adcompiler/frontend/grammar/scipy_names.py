@@ -95,7 +95,7 @@ SECOND_KIND = f"the supported Bessel functions are j0, j1, jn, i0, i1 and ive, n
 # Special functions, with their arguments as SciPy has them.
 SPECIAL = {
     "rgamma": "write 1 / gamma(x), or exp(-lgamma(x)) if x is positive",
-    "loggamma": "write lgamma(x) if x is positive",
+    "loggamma": "write lgamma(x), where x is positive",
     "gammasgn": "write where((x > 0) | (floor(x) % 2 == 0), 1, -1)",
     "factorial": "write gamma(n + 1)",
     "comb": "write exp(lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1))",
