@@ -235,7 +235,7 @@ def triangle(x):
 """
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.slow_when(lambda backend: backend == "cpu")
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 @pytest.mark.parametrize("memory", [1, 64, "1MB"])
 def test_splits_and_tapes_of_loops_in_loops_within_a_budget(memory, backend):

@@ -110,7 +110,7 @@ def same(sparse, dense) -> None:
         np.testing.assert_allclose(block.toarray().ravel(), np.ravel(want), rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 @pytest.mark.parametrize("source", JACOBIANS)
 def test_a_sparse_jacobian_is_the_dense_one(source, backend):
@@ -123,7 +123,7 @@ def test_a_sparse_jacobian_is_the_dense_one(source, backend):
     assert sparse.colors(*args) == directions
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 @pytest.mark.parametrize("source", HESSIANS)
 def test_a_sparse_hessian_is_the_dense_one(source, backend):

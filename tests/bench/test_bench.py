@@ -42,7 +42,7 @@ def copied(found) -> list[np.ndarray]:
 # -- agreement -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(15)
 @pytest.mark.parametrize("name", BY_HAND)
 def test_the_kernel_by_hand_agrees(name):
     workload = ALL[name]

@@ -83,7 +83,7 @@ def ones(value):
     return tuple(map(ones, value)) if isinstance(value, tuple) else np.ones_like(value)
 
 
-@pytest.mark.thinned(7)
+@pytest.mark.thinned(14)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("argument", ARGUMENTS)

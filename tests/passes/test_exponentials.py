@@ -25,7 +25,7 @@ def exponentials(f):
     return "\n".join(lines).count("math.exp(")
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("source", [BUILTIN, BY_HAND, TURNED, ROWS, ROWS_BY_HAND, WHOLE])
 def test_value_and_gradient_need_one_exponential_an_element(source):
     x = RNG.uniform(-3, 3, (6, 5) if "m]" in source else 9)

@@ -24,7 +24,7 @@ from programs.ir_texts import (
 )
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("text", CASES, ids=lambda text: program(text).name)
 def test_two_orders(text):
     prove(program(text), CASES[text])

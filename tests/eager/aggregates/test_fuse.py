@@ -85,6 +85,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_values_and_derivatives_are_those_of_the_function(name):
     agree(FUNCTIONS[name], X, V)

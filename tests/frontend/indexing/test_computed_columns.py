@@ -66,7 +66,7 @@ def test_columns(body, backend):
     assert adc.check_grad(adc.compile(total(HEAD + body, 3), backend=backend), *MATRIX, order=2) < 1e-6
 
 
-@pytest.mark.slow_when(lambda backend: backend == "cpu")
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["cpu", "numpy"])
 def test_sentences_of_different_lengths(backend):
     """A conditional random field: the sums over a sentence's words are columns of all sentences."""

@@ -135,7 +135,7 @@ def test_bounds_from_indices_around(name, backend):
     agrees_with_python(HEAD + AROUND[name], np.array([0]), backend)
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(12)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_arrays_whose_length_an_iteration_computes(name, backend):
@@ -144,7 +144,7 @@ def test_arrays_whose_length_an_iteration_computes(name, backend):
     agrees_with_python(source, np.array([0, 2, 3, 7]), backend)
 
 
-@pytest.mark.thinned(8)
+@pytest.mark.thinned(16)
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 def test_a_reduction_over_a_computed_length_has_derivatives_of_that_length(reduction, cut):

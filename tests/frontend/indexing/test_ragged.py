@@ -59,7 +59,7 @@ def squares_hessian(x, s):
     return found
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("segments", SEGMENTS)
@@ -71,7 +71,7 @@ def test_hessians_of_sums_over_segments(segments, sparse, dtype):
     np.testing.assert_allclose(found, squares_hessian(x, s), rtol=1e-12 if dtype == np.float64 else 1e-5)
 
 
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(12)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize(
     "source", [SQUARES, PAIRS, LOOP, GATHERS], ids=["squares", "pairs", "loop", "gathers"]
@@ -109,7 +109,7 @@ EMPTY = {
 }
 
 
-@pytest.mark.thinned(4, backend="cpu")
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("count", [0, 1, 2, 3])
 @pytest.mark.parametrize("name", EMPTY)

@@ -21,6 +21,7 @@ def close(found, expected, rtol):
     assert np.all(np.abs(found[~seen]) < 1e-280)
 
 
+@pytest.mark.thinned(2)
 @BACKENDS
 @pytest.mark.parametrize("name", ["gammainc", "gammaincc"])
 def test_values_of_the_gamma_functions(name, backend):
@@ -56,6 +57,7 @@ def test_outside_of_the_domain_they_and_their_slopes_are_nan(source, args, backe
 EDGES = [0.0, -0.0, 1e-9, 0.5, 1.0, 3.0, np.inf, -0.5, np.nan]
 
 
+@pytest.mark.thinned(2)
 @BACKENDS
 @pytest.mark.parametrize("name", ["gammainc", "gammaincc", "betainc"])
 def test_values_at_the_edges_are_those_of_scipy(name, backend):

@@ -56,6 +56,7 @@ def test_a_method_means_what_it_means_in_numpy(source):
     np.testing.assert_allclose(got, want, rtol=1e-13, atol=1e-14)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     "source", [p for p in PROGRAMS if not any(w in p for w in ("any", "all", "argm", "round"))]
 )

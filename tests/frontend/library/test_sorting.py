@@ -46,11 +46,13 @@ SOURCES = [
 ]
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_function_means_what_it_means_in_numpy(source):
     means_what_it_means_in_numpy(source)
 
 
+@pytest.mark.slow
 def test_kernels_give_the_same():
     kernels_agree(SOURCES)
 

@@ -115,7 +115,7 @@ def alike(found, expected):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @BACKENDS
 @pytest.mark.parametrize("name", LENGTHS)
 def test_gradients_of_every_mode_are_lists_of_rows(name, backend):

@@ -88,6 +88,7 @@ def skipped(entry: Primitive, point: tuple[Any, ...]) -> bool:
     return entry.name == "lgamma" and (x == -math.inf or 0 < abs(x) < 1e-300)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(("dtype", "arity"), CASES)
 def test_types_are_kept(dtype: Any, arity: int) -> None:
     types = compiled(dtype, arity).nopython_signatures[0].return_type

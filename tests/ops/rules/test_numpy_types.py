@@ -136,6 +136,7 @@ def test_of_two_arguments(left, right):
     judge([*BINARY, *ours("x, y", 2)], {"x": ROWS[left], "y": OTHERS[right]}, ["numpy"])
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     ("left", "right"), [("bool", "bool"), ("bool", "i64"), ("i64", "f32"), ("f32", "f64")]
 )

@@ -107,6 +107,7 @@ def test_a_wrong_sign_is_seen(entry: Primitive, k: int) -> None:
     assert not agrees_with_differences(mutant, k)
 
 
+@pytest.mark.thinned(2)
 @named(SLOPED)
 def test_partial_differentiates_to_sympys_second_derivatives(entry: Primitive, k: int) -> None:
     for j, name in enumerate(entry.params):

@@ -125,10 +125,11 @@ def run(text: str, *arguments: str, seconds: float = 100) -> str:
     return done.stdout
 
 
+QUICK = ("while", "nested", "points", "scatter")
 SHARED = ("points", "pairs", "long blocks", "steps", "scatter")  # what threads share
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.slow_when(lambda name, threads: threads != 1 + (name in SHARED) or name not in QUICK)
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", CASES)

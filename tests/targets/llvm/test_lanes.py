@@ -83,7 +83,7 @@ SUMS = {
 }  # fmt: skip
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize("lengths", [(0, 7, 8, 17, 40), (1,)], ids=str)  # one row is a program of its own
 @pytest.mark.parametrize("name", SUMS)
 def test_values_and_gradients_are_those_of_the_reference(name, lengths):
