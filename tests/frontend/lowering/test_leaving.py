@@ -10,7 +10,7 @@ from programs.written_exits import LEAVING, LONG
 import adcompiler as adc
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("name", LEAVING)
 def test_derivatives_of_both_modes_to_the_third_order(name: str) -> None:
     total = totalled(LEAVING[name])

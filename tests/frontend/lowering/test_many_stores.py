@@ -57,6 +57,7 @@ PLACES = {
 }
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     "result", ["sum(y * y)", "sum(y[1:] * sin(y[:-1]))", "y[1] * y[3] + y[k]", "sum(y * x)"]
 )
