@@ -87,7 +87,7 @@ def by_y(f, args):
 def test_latex_of_what_has_no_formula_says_why():
     with pytest.raises(adc.DtypeError, match="only maps, sums and products"):
         adc.compile(LOOP).latex(1.0, 3)
-    with pytest.raises(adc.LimitError, match="operations, 2000 at most"):
+    with pytest.raises(adc.LimitError, match="operations; the limit is 2000"):
         adc.compile("def f(x):\n" + "    x = x * x + sin(x)\n" * 60 + "    return x").latex()
     with pytest.raises(adc.ShapeError, match="not a scalar"):
         adc.compile("2 * x").latex(np.ones(3), gradient=True)
