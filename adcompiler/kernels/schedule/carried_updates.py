@@ -7,7 +7,7 @@ else is a new array, which may replace the old one if nothing reads that afterwa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from adcompiler.analysis.affine import linear, linear_constant
@@ -114,9 +114,8 @@ def _is_surely(body: Element, expected: Element, cases: int = MOST_CASES) -> boo
     if not cases:
         return False
     condition = next((e for e in _conditions(body) if all(a < 0 for a in e.axes)), None)
-    known = (const(True, "bool"), const(False, "bool"))
     return condition is not None and all(
-        _is_surely(_with(body, condition, value), expected, cases - 1) for value in known
+        _is_surely(_with(body, condition, holds), expected, cases - 1) for holds in (True, False)
     )
 
 
@@ -130,9 +129,14 @@ def _is_comparison(element: Element) -> bool:
     return isinstance(element, Apply) and element.dtype == "bool" and element.op not in LOGIC
 
 
-def _with(body: Element, condition: Element, value: Element) -> Element:
-    """A body with a condition whose value is known."""
-    found = folded(rewrite((body,), lambda e: value if e is condition else e)[0])
+def _with(body: Element, condition: Element, holds: bool) -> Element:
+    """A body where a condition holds, or does not."""
+    return _changed(body, lambda e: const(holds, "bool") if e is condition else e)
+
+
+def _changed(body: Element, change: Callable[[Element], Element]) -> Element:
+    """A body after a change of its elements, without what constants decide then."""
+    found = folded(rewrite((body,), change)[0])
     return rewrite((found,), _without_zeros)[0]
 
 
@@ -155,8 +159,7 @@ def _place(element: Element, axis: int) -> Element | None:
 def _elsewhere(body: Element, axis: int) -> Element:
     """What a body is where the axis is at none of the places that it is compared with."""
     never = const(False, "bool")
-    found = folded(rewrite((body,), lambda e: never if _place(e, axis) is not None else e)[0])
-    return rewrite((found,), _without_zeros)[0]
+    return _changed(body, lambda e: never if _place(e, axis) is not None else e)
 
 
 def _without_zeros(element: Element) -> Element:
