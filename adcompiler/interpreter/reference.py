@@ -345,6 +345,10 @@ def _read(array: np.ndarray, indices: list[Any], read: Read, domain: tuple[int, 
     """
     if not indices:
         return array.reshape((1,) * len(domain))
+    if all(np.size(i) == 1 for i in indices):
+        place = tuple(int(i) if isinstance(i, np.generic) else i.item() for i in indices)
+        exists = all(0 <= i < n for i, n in zip(place, array.shape, strict=True))
+        return np.asarray(array[place] if exists else array.dtype.type(0)).reshape((1,) * len(domain))
     # An index whose value is one number is given: it stands for a point, not for an axis.
     axes = [_axis(i) if np.ndim(v) else None for i, v in zip(read.indices, indices, strict=True)]
     plain = [
@@ -366,7 +370,7 @@ def _read(array: np.ndarray, indices: list[Any], read: Read, domain: tuple[int, 
         inside = inside & (index >= 0) & (index < n)
     if 0 in array.shape:
         return np.zeros(np.shape(inside), array.dtype)
-    clamped = tuple(np.clip(i, 0, n - 1) for i, n in zip(indices, array.shape, strict=True))
+    clamped = tuple(np.minimum(np.maximum(i, 0), n - 1) for i, n in zip(indices, array.shape, strict=True))
     return np.asarray(np.where(inside, array[clamped], array.dtype.type(0)))
 
 

@@ -23,10 +23,11 @@ class Loop(Node):
     (int64), then what is carried, then a row of each of the `scanned` arrays, the one of the iteration's
     number (zeros beyond its end), then the `consts`. Its results are what is carried on, then the `outs`:
     rows that are collected, each at the iteration's number. A `backward` loop runs from the last iteration to
-    the first.
+    the first. A loop `is_minimal` if all that it carries and collects is known to be needed where all that it
+    gives is.
     """
 
-    __slots__ = ("backward", "consts", "inits", "length", "outs", "results", "scanned", "test")
+    __slots__ = ("backward", "consts", "inits", "is_minimal", "length", "outs", "results", "scanned", "test")
     fields = ("length", "inits", "scanned", "consts", "results", "outs", "test", "backward")
     length: Element | None
     inits: tuple[Array, ...]
@@ -36,9 +37,11 @@ class Loop(Node):
     outs: tuple[Array, ...]
     test: Array | None
     backward: bool
+    is_minimal: bool
 
     def _derive(self) -> None:
         self.dtype = "i64"
+        self.is_minimal = False
 
     @property
     def operands(self) -> tuple[Array, ...]:

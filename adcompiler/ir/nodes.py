@@ -38,8 +38,11 @@ class Node:
 
     def __new__(cls, *values: Any) -> Self:
         key = (cls, *values)
+        node: Self | None = _table.get(key)
+        if node is not None:
+            return node
         with _LOCK.lock:
-            node: Self | None = _table.get(key)
+            node = _table.get(key)
             if node is None:
                 node = super().__new__(cls)
                 for name, value in zip(cls.fields, values, strict=True):

@@ -136,6 +136,8 @@ def rewrite(
     fresh = memo is None
     memo = {} if memo is None else memo
     roots = tuple(roots)
+    if all(root in memo for root in roots):
+        return tuple(memo[root] for root in roots)
     for element in postorder(roots, lambda e: () if e in memo else e.args):
         if element not in memo:
             memo[element] = visit(with_args(element, tuple(memo[a] for a in element.args)))
@@ -177,13 +179,14 @@ def with_elements(array: Array, change: Change, size: Change | None = None) -> A
     shape = size(array.shape)
     match array:
         case Input():
-            return type(array)(array.position, array.dtype, shape)
+            return array if shape == array.shape else type(array)(array.position, array.dtype, shape)
         case Item() | Ruled():
             return array
         case Call():
-            return Call(array.op, array.operands, array.dtype, shape)
+            return array if shape == array.shape else Call(array.op, array.operands, array.dtype, shape)
         case Map():
-            return Map(shape, *change((array.body,)))
+            (body,) = change((array.body,))
+            return array if body is array.body and shape == array.shape else Map(shape, body)
         case Reduce():
             return Reduce(array.op, shape, size(array.reduced), *change((array.body,)))
         case Accumulate():
@@ -234,7 +237,8 @@ class Rewriter:
 
     def _visit(self, element: Element) -> Element:
         if isinstance(element, Read):
-            element = Read(self.arrays[element.array], element.args)
+            array = self.arrays[element.array]
+            element = element if array is element.array else Read(array, element.args)
         return self.element(element)
 
     def _change(self, elements: tuple[Element, ...]) -> tuple[Element, ...]:

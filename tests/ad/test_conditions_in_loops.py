@@ -83,6 +83,11 @@ s = where(s > 0, t * 0.2, 0.3 * s) - s[int(t[0] * 7.0) % 3] * 0.4
 t = tanh(s) - 0.1
 s = where(s > 0, t * s, 0.2) - 0.3 * sum(s[t > -0.3])
 """,
+    "a sum in the other branch": """
+t = sum(exp(s))
+r = 0.6 if s[0] > 0 else 0.2 * t
+s = s * r * r - 0.3
+""",
     "a reduction of conditions": """
 t = sin(s * 3.0)
 s = where(s > 0, t * 0.5, s * 0.4) + where(any(t > 0.7), s * 0.2, -0.3)

@@ -37,8 +37,9 @@ def prune(func: Func) -> Func:
     roots = pruned.run(func.roots)
     count = len(func.results)
     checks = tuple(replace(c, holds=r) for c, r in zip(func.checks, roots[count:], strict=True))
-    names = {pruned.now(node): name for node, name in func.names.items()}
-    spans = {pruned.now(node): span for node, span in func.spans.items()}
+    now = pruned.replacements((*func.names, *func.spans))
+    names = {now[node]: name for node, name in func.names.items()}
+    spans = {now[node]: span for node, span in func.spans.items()}
     return func.with_(results=roots[:count], checks=checks, names=names, spans=spans)
 
 
@@ -56,7 +57,7 @@ class _Prune(Rewriter):
 
     def run(self, results: Iterable[Array]) -> tuple[Array, ...]:
         roots = super().run(results)
-        seen: set[Loop] = set()
+        seen: set[Loop | tuple[Loop, Loop]] = set()
         while True:
             loops = list(dict.fromkeys(a.loop for a in arrays_of(roots) if isinstance(a, Item)))
             change = _first_change(loops, roots, seen)
@@ -65,25 +66,29 @@ class _Prune(Rewriter):
             self.steps.append(Replace(change))
             roots = self.steps[-1].run(roots)
 
-    def now(self, node: Node) -> Node:
-        """The replacement of a node."""
+    def replacements(self, nodes: Iterable[Node]) -> dict[Node, Node]:
+        """The replacement of each of some nodes."""
+        found = {node: node for node in nodes}
         for step in (self, *self.steps):
-            node = step.moved().get(node, node)
-        return node
+            moved = step.moved()
+            found = {old: moved.get(new, new) for old, new in found.items()}
+        return found
 
 
 def _first_change(
-    loops: Sequence[Loop], roots: Sequence[Array], seen: set[Loop]
+    loops: Sequence[Loop], roots: Sequence[Array], seen: set[Loop | tuple[Loop, Loop]]
 ) -> dict[Array, Array] | None:
-    """What replaces what some loop gives; `seen` are loops that need no change by themselves."""
+    """What replaces what some loop gives; `seen` are loops that need no change by themselves, and pairs that
+    are not merged."""
     used = {a for a in arrays_of(roots) if isinstance(a, Item)} | {r for r in roots if isinstance(r, Item)}
     for loop in loops:
         change = {} if loop in seen else _needed(loop, used)
         seen.add(loop)
         if change:
             return change
-    for loop, other in permutations(loops, 2):
-        merged = _merged(loop, other)
+    for pair in permutations(loops, 2):
+        merged = None if pair in seen else _merged(*pair)
+        seen.add(pair)
         if merged:
             return merged
     return None
@@ -91,6 +96,9 @@ def _first_change(
 
 def _needed(loop: Loop, used: set[Item]) -> dict[Array, Array]:
     """A loop that carries and collects only what is needed, if that is less."""
+    complete = used.issuperset(loop.items)
+    if complete and loop.is_minimal:
+        return {}
     places = const_places(loop)
     body = opened(loop, places)
     items = loop.items
@@ -111,7 +119,9 @@ def _needed(loop: Loop, used: set[Item]) -> dict[Array, Array]:
     change |= zip((i for i in items[count : count + len(body.outs)] if i in used), built.outs, strict=True)
     if built.count is not None:
         change[items[-1]] = built.count
-    return {old: new for old, new in change.items() if old is not new and old in used}
+    change = {old: new for old, new in change.items() if old is not new and old in used}
+    loop.is_minimal |= complete and not change  # it follows from the node, so it is found once
+    return change
 
 
 def _closure(loop: Loop, items: Iterable[Item]) -> tuple[set[int], set[Array]]:
