@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -72,6 +73,27 @@ class Error(Exception):
             text = f"{text}\n  help: {remedy}"
         self.rendered = text
         super().__init__(text)
+
+    @property
+    def errors(self) -> tuple[Error, ...]:
+        """This error, or all those that it reports together."""
+        found: tuple[Error, ...] = self.__dict__.get("reported", (self,))
+        return found
+
+    @staticmethod
+    def together(errors: Iterable[Error]) -> Error:
+        """One error for several: of the class and the place of the first, with the texts of all. Those of one
+        file are in the order of their lines."""
+        each = {(e.file, e.line, e.column, e.cause): e for error in errors for e in error.errors}
+        files = {file: number for number, file in enumerate(dict.fromkeys(e.file for e in each.values()))}
+        each = dict(sorted(each.items(), key=lambda one: (files[one[1].file], one[1].line or 0)))
+        first, *others = each.values()
+        if not others:
+            return first
+        text = "\n".join((*map(str, each.values()), f"{len(each)} errors"))
+        found = _restore(type(first), first.cause, first.remedy)
+        found.__dict__ |= first.__dict__ | {"reported": tuple(each.values()), "rendered": text}
+        return found
 
     def __str__(self) -> str:
         return self.rendered

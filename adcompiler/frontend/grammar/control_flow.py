@@ -50,6 +50,33 @@ def leaves(statements: Sequence[tree.Statement], word: str | None = None) -> boo
     return False
 
 
+def with_else(loop: tree.For | tree.While, otherwise: tuple[tree.Statement, ...]) -> tree.If:
+    """A loop and its `else`, which runs unless the loop was left by a `break`."""
+    span, true = loop.span, tree.Name(loop.span, "True")
+    if not leaves(loop.body, "break"):
+        return tree.If(span, true, (loop, *otherwise), ())
+    broken = tree.Name(span, f"break {span.line}")  # no variable bears this name
+    start = tree.Assign(span, (broken,), tree.Name(span, "False"))
+    loop = replace(loop, body=_noting(loop.body, tree.Assign(span, (broken,), true)))
+    end = tree.If(span, tree.Unary(span, "not", broken), otherwise, ())
+    return tree.If(span, true, (start, loop, end), ())
+
+
+def _noting(statements: Sequence[tree.Statement], note: tree.Statement) -> tuple[tree.Statement, ...]:
+    """Statements of a loop that note each `break` of that loop."""
+    found = list[tree.Statement]()
+    for statement in statements:
+        match statement:
+            case tree.Leave(word="break"):
+                found += (note, statement)
+            case tree.If(body=body, otherwise=otherwise):
+                body, otherwise = _noting(body, note), _noting(otherwise, note)
+                found.append(replace(statement, body=body, otherwise=otherwise))
+            case _:
+                found.append(statement)
+    return tuple(found)
+
+
 def ends(statements: Sequence[tree.Statement]) -> bool:
     """Whether a `break` or a `continue` surely ends a block."""
     match statements:

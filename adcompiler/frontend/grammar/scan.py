@@ -9,7 +9,9 @@ from adcompiler.frontend.grammar import limits, literals
 from adcompiler.frontend.grammar.characters import check_character, span_at
 from adcompiler.frontend.grammar.fault import Fault
 
-RESERVED = frozenset(("and", "or", "not", "is", "if", "elif", "else", "for", "while", "in", "def", "return"))
+RESERVED = frozenset(
+    ("and", "or", "not", "is", "if", "elif", "else", "for", "while", "in", "def", "return", "raise", "assert")
+)
 
 _TOKEN = re.compile(
     r"""

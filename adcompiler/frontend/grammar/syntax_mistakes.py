@@ -25,7 +25,6 @@ _STARTS = ("NEWLINE", "INDENT")
 _HEADERS = ("DEF", "IF", "ELIF", "ELSE", "FOR", "WHILE")
 
 _FOREIGN = {  # words of Python that are only names here
-    "assert": "remove it",
     "async": "remove it",
     "await": "remove it",
     "class": "write functions, and pass their data as arguments",
@@ -38,7 +37,6 @@ _FOREIGN = {  # words of Python that are only names here
     "lambda": "define a function: def f(x): return ...",
     "nonlocal": "make it a parameter, and return it",
     "print": "write print(x)",
-    "raise": "return nan",
     "try": "remove it: arithmetic raises no exceptions, 1/0 is inf",
     "with": "remove it",
     "yield": "return an array: [... for i in range(n)]",
@@ -262,7 +260,7 @@ def _word(at: Context) -> Fault | None:
     if word not in RESERVED:
         return None
     if word in ("else", "elif"):
-        remedy = "align it with its if; else is not supported after for and while"
+        remedy = "align it with its if, for or while"
         return at.fault(f"this '{word}' has no matching 'if'", remedy)
     if not at.after_operand:
         return at.fault(f"'{word}' is a reserved word and cannot be a value", "choose another name")

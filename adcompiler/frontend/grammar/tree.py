@@ -61,7 +61,8 @@ class Binary(Expression):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Compare(Expression):
-    """A chain: operands[0] ops[0] operands[1] ops[1] ...; ops are < <= > >= == !=."""
+    """A chain: operands[0] ops[0] operands[1] ops[1] ...; ops are < <= > >= == !=, or there is one `in` or
+    `not in`."""
 
     ops: tuple[str, ...]
     operands: tuple[Expression, ...]
@@ -89,6 +90,13 @@ class Call(Expression):
     function: Expression
     arguments: tuple[Expression, ...]
     keywords: tuple[tuple[str, Expression], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Starred(Expression):
+    """`*value` among the arguments of a call."""
+
+    value: Expression
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -170,6 +178,14 @@ class Leave(Statement):
     """`word` is `break` or `continue`."""
 
     word: str
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Raise(Statement):
+    """`raise kind(message)`: a call that comes here is refused."""
+
+    kind: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -15,7 +15,7 @@ from lark import Token
 
 from adcompiler.errors import Span
 from adcompiler.frontend.grammar import literals, tree
-from adcompiler.frontend.grammar.control_flow import outside
+from adcompiler.frontend.grammar.control_flow import outside, with_else
 from adcompiler.frontend.grammar.fault import Fault
 from adcompiler.frontend.grammar.layout import token_span
 
@@ -80,6 +80,9 @@ class Builder:
             raise Fault(token_span(parts[1]), "'is' compares with None only", "compare with ==")
         return tree.Compare(between(parts), ("==" if len(parts) == 3 else "!=",), (operands[0], last))
 
+    def membership(self, parts: Parts) -> tree.Compare:
+        return tree.Compare(between(parts), ("in" if len(parts) == 3 else "not in",), (parts[0], parts[-1]))
+
     def conjunction(self, parts: Parts) -> tree.Boolean:
         return tree.Boolean(between(parts), parts[1].value, tuple(parts[::2]))
 
@@ -95,6 +98,9 @@ class Builder:
     def argument(self, parts: Parts) -> tree.Expression:
         argument: tree.Expression = parts[0]
         return argument
+
+    def starred(self, parts: Parts) -> tree.Starred:
+        return tree.Starred(between(parts), parts[1])
 
     def keyword(self, parts: Parts) -> tuple[Token, tree.Expression]:
         return parts[0], parts[2]
@@ -170,8 +176,14 @@ class Builder:
 
     line = suite = module
 
-    def bare(self, parts: Parts) -> tree.Bare | tree.Leave:
+    def bare(self, parts: Parts) -> tree.Statement:
         match parts[0]:
+            case tree.Call(
+                function=tree.Attribute(value=tree.Name() as x, name="sort"), arguments=(), keywords=()
+            ):
+                return _stored(between(parts), x, tree.Call(x.span, tree.Name(x.span, "sort"), (x,), ()))
+            case tree.Call(function=tree.Attribute(value=tree.Name() as x, name="fill"), arguments=(value,)):
+                return _stored(between(parts), x, value)
             case tree.Name(id="break" | "continue" as word):
                 return tree.Leave(between(parts), word)
         return tree.Bare(between(parts), parts[0])
@@ -190,7 +202,18 @@ class Builder:
         return tree.Augmented(between(parts), target, op.value[:-1], value)
 
     def result(self, parts: Parts) -> tree.Return:
-        return tree.Return(between(parts), parts[1])
+        value = parts[1] if len(parts) > 1 else tree.Name(between(parts), "None")
+        return tree.Return(between(parts), value)
+
+    def failure(self, parts: Parts) -> tree.Raise:
+        return tree.Raise(between(parts), *_exception(parts[1]))
+
+    def assertion(self, parts: Parts) -> tree.If:
+        """`assert test, message` is `if not test: raise AssertionError(message)`."""
+        span, test = between(parts), parts[1]
+        message = parts[3].value if len(parts) > 3 and isinstance(parts[3], tree.Text) else ""
+        failed = tree.Unary(test.span, "not", test)
+        return tree.If(span, failed, (tree.Raise(span, "AssertionError", message),), ())
 
     def decorator(self, parts: Parts) -> None:
         """A decorated function's own source begins with its decorators, which say nothing here."""
@@ -233,13 +256,34 @@ class Builder:
         body: tuple[tree.Statement, ...] = parts[2]
         return body
 
-    def loop(self, parts: Parts) -> tree.For:
-        _, target, _, iterable, _, body = parts
+    def loop(self, parts: Parts) -> tree.For | tree.If:
+        _, target, _, iterable, _, body, *otherwise = parts
         _check_target(target)
-        return tree.For(between(parts), target, iterable, body)
+        loop = tree.For(between(parts), target, iterable, body)
+        return with_else(loop, otherwise[0]) if otherwise else loop
 
-    def repetition(self, parts: Parts) -> tree.While:
-        return tree.While(between(parts), parts[1], parts[3])
+    def repetition(self, parts: Parts) -> tree.While | tree.If:
+        _, test, _, body, *otherwise = parts
+        loop = tree.While(between(parts), test, body)
+        return with_else(loop, otherwise[0]) if otherwise else loop
+
+
+def _stored(span: Span, array: tree.Name, value: tree.Expression) -> tree.Assign:
+    """`array[:] = value`."""
+    everything = tree.Slice(array.span, None, None, None)
+    return tree.Assign(span, (tree.Subscript(array.span, array, (everything,)),), value)
+
+
+def _exception(node: tree.Expression) -> tuple[str, str]:
+    """The class of an exception, and its message if that is a text."""
+    made = node if isinstance(node, tree.Call) else None
+    named = node if made is None else made.function
+    if not isinstance(named, tree.Name | tree.Attribute):
+        remedy = 'write the class of an exception, with a text: raise ValueError("...")'
+        raise Fault(node.span, "this is not an exception", remedy)
+    first = made.arguments[0] if made is not None and made.arguments else None
+    message = first.value if isinstance(first, tree.Text) else ""
+    return named.id if isinstance(named, tree.Name) else named.name, message
 
 
 def _check_defaults(parameters: tuple[tree.Parameter, ...]) -> None:

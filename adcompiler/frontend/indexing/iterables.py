@@ -30,6 +30,7 @@ from adcompiler.ops.build import apply
 from adcompiler.pytree.containers import Container, Rows
 
 ITERATORS = ("range", "enumerate", "zip")
+PRANGE = "prange"
 ITERATE = "iterate over range(n), an array, a tuple, or enumerate and zip of them"
 Steps = Generator[Any, AnyValue, AnyValue]
 FIT = "write as many names as there are elements"
@@ -82,10 +83,12 @@ def iterable(
 
 
 def called(node: tree.Expression, scope: Mapping[str, AnyValue]) -> str | None:
-    """The function among range, enumerate and zip that an expression calls."""
-    if isinstance(node, tree.Call) and isinstance(node.function, tree.Name):
-        name = node.function.id
-        return name if name in ITERATORS and name not in scope else None
+    """The function among range, enumerate and zip that an expression calls; numba's `prange` is `range`."""
+    match node:
+        case tree.Call(function=tree.Name(id=name)) if name in (*ITERATORS, PRANGE) and name not in scope:
+            return "range" if name == PRANGE else name
+        case tree.Call(function=tree.Attribute(value=tree.Name(id="numba" | "nb" as library), name=name)):
+            return "range" if name == PRANGE and library not in scope else None
     return None
 
 

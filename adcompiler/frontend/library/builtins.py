@@ -47,6 +47,7 @@ from adcompiler.pytree.containers import Container
 # What stands before a name of another library, and how its names begin in this language.
 PREFIXES: Mapping[str, str] = (
     dict.fromkeys(("np", "numpy", "math", "scipy.special", "special", "adc", "adcompiler"), "")
+    | dict.fromkeys(("nb", "numba"), "")
     | dict.fromkeys(("linalg", "np.linalg", "numpy.linalg", "scipy.linalg"), "")
     | dict.fromkeys(("scipy.stats.norm", "stats.norm", "norm"), "norm_")
 )
@@ -347,6 +348,7 @@ _builtins: dict[str, Builtin] = (
         "stack": _joining("stack", rearranging.stack),
         "concatenate": _joining("concatenate", rearranging.join),
         "zeros": with_dtype(_filled("zeros", 0.0)),
+        "empty": with_dtype(_filled("empty", 0.0)),
         "ones": with_dtype(_filled("ones", 1.0)),
         "full": with_dtype(_full),
         "arange": with_dtype(_arange),
@@ -358,7 +360,13 @@ _builtins: dict[str, Builtin] = (
     | dict(FUNCTIONALS)
     | dict(chain(*(table.items() for table in LIBRARIES)))
 )
+_builtins |= {
+    name: with_dtype(_builtins[name]) for name in ("zeros_like", "ones_like", "empty_like", "full_like")
+}
 BUILTINS: Mapping[str, Builtin] = _builtins
+# What takes the type of its elements, also by position: `zeros(n, np.float32)`.
+_TYPED = "zeros ones empty full arange linspace array asarray zeros_like ones_like empty_like full_like"
+TYPED = tuple(BUILTINS[name] for name in _TYPED.split())
 ELEMENTWISE = frozenset(_builtins[name] for name in (*TABLE, *ALIASES))
 
 

@@ -11,7 +11,7 @@ from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.values.builtin_arguments import Builtin, builtin
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.rearranging import array
-from adcompiler.frontend.values.values import AnyValue, Value, describe, is_number
+from adcompiler.frontend.values.values import AnyValue, FunctionValue, Value, describe, is_number
 from adcompiler.ir.nodes import const
 from adcompiler.ir.types import Dtype, is_float
 from adcompiler.ops.build import apply, cast
@@ -19,14 +19,16 @@ from adcompiler.ops.build import apply, cast
 DTYPES: Mapping[str, Dtype] = {
         "float": "f64", "float64": "f64", "f64": "f64", "double": "f64", "float32": "f32", "f32": "f32",
         "int": "i64", "int64": "i64", "i64": "i64", "bool": "bool", "bool_": "bool",
+        "int32": "i64", "int_": "i64", "intp": "i64",
     }  # fmt: skip
+LIBRARIES = ("np", "numpy", "nb", "numba")
 BEYOND = const(2.0**63, "f64")
 
 
 def dtype_named(node: tree.Expression, scope: Container[str]) -> str | None:
     """The name of a type as the value of `dtype=`: `float`, `np.float32`; None for any other expression."""
     match node:
-        case tree.Attribute(value=tree.Name(id="np" | "numpy" as library), name=name):
+        case tree.Attribute(value=tree.Name(id=library), name=name) if library in LIBRARIES:
             return name if library not in scope and name in DTYPES else None
         case tree.Name(id=name):
             return name if name not in scope and name in DTYPES else None
@@ -98,7 +100,34 @@ def with_dtype(function: Builtin) -> Builtin:
     return call
 
 
+def _of_type(name: str) -> Builtin:
+    """A type of NumPy as a function: `np.float32(x)`, of a number or an array."""
+
+    def convert(context: Context, x: AnyValue, span: Span) -> AnyValue:
+        found = array(context, name, x, span)
+        if not is_float(DTYPES[name]) and not found.rank:
+            return _integer(context, x, span)
+        return converted(context, found, name, span)
+
+    return builtin(name, ("x",), convert)
+
+
+def _type(context: Context, x: AnyValue, span: Span) -> AnyValue:
+    """`type(x)` as a function: it converts to the type of x."""
+    if is_number(x):
+        return FunctionValue(type(x).__name__, ("x",), CONVERSIONS[type(x).__name__])
+    found = array(context, "type", x, span)
+    if found.weak or found.dtype == "bool":
+        name = {"i64": "int", "bool": "bool"}.get(found.dtype, "float")
+    else:
+        name = {"i64": "int64", "f32": "float32"}.get(found.dtype, "float64")
+    return FunctionValue(name, ("x",), CONVERSIONS[name])
+
+
+_NAMES = ("float64", "float32", "int64", "int32", "intp", "int_")
 CONVERSIONS: Mapping[str, Builtin] = {
+    "type": builtin("type", ("x",), _type),
+    **{name: _of_type(name) for name in _NAMES},
     "int": builtin("int", ("x",), _integer),
     "float": builtin("float", ("x",), _float),
     "bool": builtin("bool", ("x",), _truth),

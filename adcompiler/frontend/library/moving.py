@@ -451,7 +451,10 @@ MOVING: Mapping[str, Builtin] = (
             "full_like": (("x", "fill_value"), full_like, 0),
         }
     )
-    | {name: _like(name, number) for name, number in (("zeros_like", 0.0), ("ones_like", 1.0))}
+    | {
+        name: _like(name, number)
+        for name, number in (("zeros_like", 0.0), ("ones_like", 1.0), ("empty_like", 0.0))
+    }
     | {
         "hstack": _joining("hstack", _vector, None),
         "vstack": _joining("vstack", _row, 0),

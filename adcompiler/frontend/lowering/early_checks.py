@@ -8,11 +8,11 @@ are raised by the same code, with the same messages, as in a call.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from adcompiler.errors import DtypeError, Span
+from adcompiler.errors import DtypeError, Error, Span
 from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.grammar.control_flow import assigned, returns
 from adcompiler.frontend.indexing.annotations import declared
@@ -55,19 +55,29 @@ ANY, ARRAY = Unknown(), Unknown(array=True)
 
 
 def check(closure: Closure) -> None:
-    """Raise what a call of a definition raises with any arguments."""
+    """Raise what a call of a definition raises with any arguments: all of it, as one error."""
+    if found := mistakes(closure):
+        raise Error.together(found)
+
+
+def mistakes(closure: Closure, found: Sequence[Error] = ()) -> list[Error]:
+    """What is wrong with a definition, and with those that it calls, for all arguments; `found` is what is
+    known already."""
     checker = _Checker(closure.source)
+    checker.errors += found
     work, seen = [closure], {closure.definition}
     while work:
         here = work.pop()
-        checker.definition(here)
-        if here is closure:
-            checker.no_result(here.definition)
+        with checker.collected():
+            checker.definition(here)
+            if here is closure:
+                checker.no_result(here.definition)
         for other in checker.called:
             if other.definition not in seen:
                 seen.add(other.definition)
                 work.append(other)
         checker.called.clear()
+    return checker.errors
 
 
 class _Checker(Lowering):
@@ -85,7 +95,7 @@ class _Checker(Lowering):
         scope = {**seen(closure), **given}
         self.frame = Frame(scope)
         self.block(definition.body, scope)
-        if not returns(definition.body):
+        if not (returns(definition.body) or self.errors):
             self.never_returns(closure)
 
     def no_result(self, definition: tree.Def) -> None:
@@ -98,31 +108,56 @@ class _Checker(Lowering):
         super().__init__(source)
         self.returned: list[AnyValue] = []  # by the definition that was checked last
         self.called: list[Closure] = []
+        self.errors: list[Error] = []
         self.elements = False  # whether the builtin that is called is of elements
 
     # -- statements ----------------------------------------------------------------------------
 
+    @contextmanager
+    def collected(self) -> Iterator[None]:
+        """What is refused inside is reported with the rest."""
+        try:
+            yield
+        except Error as error:
+            self.errors.append(error)
+
     def block(self, statements: Sequence[tree.Statement], scope: dict[str, AnyValue]) -> Returned | None:
         for statement in statements:
-            match statement:
-                case tree.Return():
-                    self.returned.append(self.expression(statement.value, scope))
-                case tree.If():
-                    self.either(statement, scope)
-                case tree.For():
-                    item = self.run(self.iterated(statement.iterable, scope), scope)
-                    self.assign(statement.target, item, scope)
-                    self.once(statement, scope, item)
-                case tree.While():
-                    self.expression(statement.test, scope)
-                    self.once(statement, scope)
-                case _:
-                    self.statement(statement, scope)
+            if isinstance(statement, tree.Raise):
+                return None
+            before = len(self.errors)
+            with self.collected():
+                self.one(statement, scope)
+            if len(self.errors) > before:
+                scope.update(dict.fromkeys(assigned((statement,)), ANY))
         return None
+
+    def one(self, statement: tree.Statement, scope: dict[str, AnyValue]) -> None:
+        """Check a statement; if the header of a block is refused, its body is checked all the same."""
+        match statement:
+            case tree.Return():
+                self.returned.append(ANY)
+                self.returned[-1] = self.expression(statement.value, scope)
+            case tree.If():
+                self.either(statement, scope)
+            case tree.For():
+                item: AnyValue = ANY
+                with self.collected():
+                    item = self.run(self.iterated(statement.iterable, scope), scope)
+                self.assign(statement.target, item, scope)
+                self.once(statement, scope, item)
+            case tree.While():
+                with self.collected():
+                    self.expression(statement.test, scope)
+                self.once(statement, scope)
+            case _:
+                self.statement(statement, scope)
 
     def either(self, statement: tree.If, scope: dict[str, AnyValue]) -> None:
         """Both branches, unless the condition is a number; what they assign is unknown."""
-        test = self.expression(statement.test, scope)
+        test: AnyValue = ANY
+        with self.collected():
+            test = self.expression(statement.test, scope)
         if not isinstance(test, Unknown):
             self.block(statement.body if test else statement.otherwise, scope)
             return
@@ -259,7 +294,9 @@ class _Checker(Lowering):
         for symbol, operand in zip(node.ops, node.operands[1:], strict=True):
             right = yield operand
             known = known and not isinstance(right, Unknown)
-            if symbol not in ("==", "!=") and not any(isinstance(v, tuple) for v in (left, right)):
+            if symbol not in ("==", "!=", "in", "not in") and not any(
+                isinstance(v, tuple) for v in (left, right)
+            ):
                 self.elementwise("less", (left, right), node.span)
             left = right
         return (yield from super().compare(node)) if known else ANY
@@ -306,7 +343,9 @@ class _Checker(Lowering):
         return super().callee(node, scope)
 
     def call_of(self, node: tree.Call, scope: dict[str, AnyValue]) -> Steps:
-        return ANY if is_partial(node, scope) else (yield from super().call_of(node, scope))
+        if is_partial(node, scope) or any(isinstance(a, tree.Starred) for a in node.arguments):
+            return ANY
+        return (yield from super().call_of(node, scope))
 
     def is_function(self, target: AnyValue) -> bool:
         return isinstance(target, Unknown) or super().is_function(target)

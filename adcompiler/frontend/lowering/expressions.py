@@ -24,6 +24,7 @@ from adcompiler.frontend.library.builtins import (
     CONSTANTS,
     METHODS,
     PREFIXES,
+    TYPED,
     VIEWS,
     as_value,
     dotted,
@@ -66,7 +67,7 @@ Steps = Generator[tree.Expression | tuple[tree.Expression, dict[str, Any]], AnyV
 
 
 # What reads the lengths of an array, and none of its elements: stores through other names change neither.
-MEASURES = tuple(BUILTINS[name] for name in ("len", "zeros_like", "ones_like"))
+MEASURES = tuple(BUILTINS[name] for name in ("len", "zeros_like", "ones_like", "empty_like"))
 
 
 def measured(node: tree.Expression, scope: Mapping[str, AnyValue]) -> Value | None:
@@ -253,14 +254,32 @@ class Expressions(Context):
         for k, (symbol, operand) in enumerate(zip(node.ops, node.operands[1:], strict=True)):
             right = yield operand
             self.aliases.read(left, "", node.span)
-            if symbol in ("==", "!=") and (is_static(left) or is_static(right)):
-                here: AnyValue = (left == right) == (symbol == "==")
+            if symbol in ("in", "not in"):
+                here: AnyValue = self.member(left, right, node.span)
+                here = here if symbol == "in" else self.elementwise("logical_not", (here,), node.span)
+            elif symbol in ("==", "!=") and (is_static(left) or is_static(right)):
+                here = (left == right) == (symbol == "==")
             else:
                 refuse_comparison(self, left, right, (displays[k], displays[k + 1]), node.span)
                 here = self.elementwise(COMPARE[symbol], (left, right), node.span)
             result = here if result is None else self.elementwise("logical_and", (result, here), node.span)
             left = right
         return result
+
+    def member(self, item: AnyValue, items: AnyValue, span: Span) -> AnyValue:
+        """`item in items`: whether any of a tuple, or any element of an array, is equal."""
+        if isinstance(items, Value) and items.rank:
+            return BUILTINS["any"](self, [self.elementwise("equal", (item, items), span)], {}, span)
+        if not isinstance(items, tuple):
+            self.fail(
+                ParseError, f"in {describe(items)}", span, "compare with ==, or with a tuple: k in (0, 1)"
+            )
+        found: AnyValue = False
+        for other in items:
+            static = is_static(item) or is_static(other)
+            same = item == other if static else self.elementwise("equal", (item, other), span)
+            found = self.elementwise("logical_or", (found, same), span)
+        return found
 
     def boolean(self, node: tree.Boolean) -> Steps:
         result = yield node.operands[0]
@@ -355,10 +374,17 @@ class Expressions(Context):
             if not self.is_function(target):
                 cause = f"{describe(target)} is not a function"
                 self.fail(ParseError, cause, node.function.span, "write * to multiply")
-        args, keywords = [], {}
+        args: list[AnyValue] = []
+        keywords: dict[str, AnyValue] = {}
         if isinstance(node.function, tree.Attribute) and library(node.function.value, scope) is None:
             args.append((yield node.function.value))  # a method: the array is the first argument
-        for argument in node.arguments:
+        for k, argument in enumerate(node.arguments):
+            if isinstance(argument, tree.Starred):
+                args += self.unpacked(argument, (yield argument.value))
+                continue
+            if k and target in TYPED and (kind := (yield from self.type_named(argument, scope))) is not None:
+                keywords["dtype"] = kind
+                continue
             found = self.function_named(argument, scope) if takes_functions(target) else None
             if found is None and target in MEASURES:
                 found = measured(argument, scope)
@@ -366,9 +392,22 @@ class Expressions(Context):
         for name, argument in node.keywords:
             if name in keywords:
                 self.fail(ParseError, f"the argument {name!r} is given twice", node.span)
-            known = dtype_named(argument, scope) if name == "dtype" else None
+            known = (yield from self.type_named(argument, scope)) if name == "dtype" else None
             keywords[name] = (yield argument) if known is None else known
         return self.invoke(target, args, keywords, node.span)
+
+    def type_named(self, node: tree.Expression, scope: dict[str, AnyValue]) -> Steps:
+        """The type that an expression names: `np.float32`, `x.dtype`; None for any other expression."""
+        if isinstance(node, tree.Attribute) and node.name == "dtype":
+            return getattr(as_array((yield node.value)), "dtype", "float")
+        return dtype_named(node, scope)
+
+    def unpacked(self, node: tree.Starred, value: AnyValue) -> tuple[AnyValue, ...]:
+        """The arguments that `*value` stands for."""
+        if not isinstance(value, tuple):
+            remedy = "its length must be known at compile time: write out each argument, such as x[0], x[1]"
+            self.fail(ParseError, f"'*' unpacks a tuple here, not {describe(value)}", node.span, remedy)
+        return value
 
     def is_function(self, target: AnyValue) -> bool:
         """Whether a value can be called."""

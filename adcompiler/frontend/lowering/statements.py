@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import nan
 from typing import Any, NoReturn
 
-from adcompiler.errors import DtypeError, LimitError, ParseError, ShapeError, Span
+from adcompiler.errors import DtypeError, Error, LimitError, OutOfRangeError, ParseError, ShapeError, Span
 from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.grammar.control_flow import appended, assigned, leaves, returns
 from adcompiler.frontend.indexing.annotations import annotate
@@ -24,6 +25,7 @@ from adcompiler.frontend.lowering.origins_of_trees import located
 from adcompiler.frontend.lowering.printing import printed
 from adcompiler.frontend.lowering.return_in_loops import RETURNED
 from adcompiler.frontend.lowering.rule_calls import ruled
+from adcompiler.frontend.lowering.ufunc_calls import mapped
 from adcompiler.frontend.values.values import (
     RESULT,
     AnyValue,
@@ -64,6 +66,12 @@ class Returned:
     """A `return` was reached."""
 
     value: AnyValue
+
+
+NEVER = Returned(None)  # a `raise` was reached: there is no value
+RAISED: Mapping[str, type[Error]] = {
+    "ValueError": ShapeError, "IndexError": OutOfRangeError, "TypeError": DtypeError,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -110,7 +118,10 @@ class Lowering(Appending):
                 case tree.If() if (parts := self.apart(statement, scope)) is not None:
                     rest += reversed(parts)
                 case tree.If():
-                    self.branch(statement, scope)
+                    if self.branch(statement, scope) is NEVER:
+                        return NEVER
+                case tree.Raise():
+                    return self.raised(statement)
                 case tree.For():
                     rest += reversed(self.loop(statement, scope))
                 case tree.While():
@@ -188,23 +199,36 @@ class Lowering(Appending):
             self.fail(ShapeError, f"a condition must be a scalar, not {describe(value)}", test.span, remedy)
         return Value((), cast(value.element, "bool"))
 
-    def branch(self, statement: tree.If, scope: dict[str, AnyValue]) -> None:
-        """An `if` without returns: what its branches assign is chosen by its condition."""
+    def raised(self, statement: tree.Raise) -> Returned:
+        """Refuse the call if this statement is reached: now, or where its conditions hold."""
+        error = RAISED.get(statement.kind, Error)
+        cause = f"{statement.kind}: {statement.message}" if statement.message else statement.kind
+        remedy = "the program raises this: pass arguments that do not lead here"
+        if not (self.binders.path or self.binders.around or self.binders.carrying):
+            self.fail(error, cause, statement.span, remedy)
+        self.binders.check(const(False, "bool"), (), cause, remedy, statement.span, error)
+        return NEVER
+
+    def branch(self, statement: tree.If, scope: dict[str, AnyValue]) -> Returned | None:
+        """An `if` without returns: its condition chooses what its branches assign. NEVER if both raise."""
         test = self.condition(statement.test, scope)
         if not isinstance(test, Value):
-            self.block(statement.body if test else statement.otherwise, scope)
-            return
+            return self.block(statement.body if test else statement.otherwise, scope)
         then, otherwise, fork = dict(scope), dict(scope), self.aliases.fork()
         names = assigned((statement,))
         with self.binders.under(test.element):
-            self.block(statement.body, then)
+            one = self.block(statement.body, then)
         fork.end(then, names)
         with self.binders.under(apply("logical_not", test.element)):
-            self.block(statement.otherwise, otherwise)
+            other = self.block(statement.otherwise, otherwise)
         fork.end(otherwise, names)
         fork.join()
+        if one is NEVER or other is NEVER:
+            scope.update(otherwise if one is NEVER else then)
+            return NEVER if one is other else None
         for name in names:
             scope[name] = self.chosen(test, name, then.get(name), otherwise.get(name), statement.span)
+        return None
 
     def count_branch(self, statement: tree.If) -> None:
         """Refuse what would be lowered without end."""
@@ -229,6 +253,8 @@ class Lowering(Appending):
             otherwise = self.block((*statement.otherwise, *rest), dict(scope))
         fork.end({}, ())
         fork.join()
+        if then is NEVER or otherwise is NEVER:
+            return otherwise if then is NEVER else then
         if then is None or otherwise is None:
             remedy = "end each branch with a return"
             self.fail(ParseError, "a branch ends without a return", statement.span, remedy)
@@ -400,6 +426,8 @@ class Lowering(Appending):
     def call(self, closure: Closure, args: list[Any], keywords: Mapping[str, Any], span: Span) -> AnyValue:
         """The value of a definition's body on these arguments."""
         bound = self.arguments(closure, args, keywords, span)
+        if closure.core is not None:
+            return mapped(self, closure, bound, span)
         if closure.rule is not None:
             return ruled(self, closure, list(bound.values()), span)
         self.total += 1
@@ -425,6 +453,8 @@ class Lowering(Appending):
         finally:
             self.calls -= 1
             self.source, self.body, self.within, self.frame = caller
+        if returned is NEVER:
+            return nan
         if returned is not None:
             return returned.value
         self.never_returns(closure)
@@ -475,6 +505,8 @@ class Lowering(Appending):
 
 def _is_known(value: AnyValue) -> bool:
     """Whether a value is of numbers and texts that are known at compile time."""
+    if isinstance(value, Listed) and value.written:
+        return all(map(_is_known, value.written))
     if isinstance(value, tuple):
         return all(map(_is_known, value))
     return value is None or isinstance(value, str) or is_number(value)

@@ -109,6 +109,8 @@ class Closure:
     source: Source
     rule: Closure | None = None  # the derivative that the user gives: (arguments, result, cotangent)
     defaults: Mapping[str, Any] = field(default_factory=dict)  # of parameters that a call may leave out
+    core: tuple[int, ...] | None = None  # of a ufunc: how many axes of each argument the body takes
+    results: int = 1  # of a ufunc
 
     @property
     def name(self) -> str:

@@ -84,8 +84,9 @@ def leaves_out(parameters: Sequence[Parameter], args: Sequence[Any], keywords: M
 def _as_argument(value: Any) -> Any:
     """A default as an argument of a call: a list in the language is a tuple."""
     if isinstance(value, tuple):
-        kind = list if isinstance(value, Listed) else tuple
-        return kind(map(_as_argument, value))
+        if isinstance(value, Listed):
+            return list(map(_as_argument, value.written or value))
+        return tuple(map(_as_argument, value))
     return value
 
 

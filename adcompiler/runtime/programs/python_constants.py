@@ -22,7 +22,7 @@ MOST_CONSTANTS = 256  # elements of an array that stands in a program
 def with_defaults(module: tree.Module, f: FunctionType) -> tree.Module:
     """A module whose definition of `f` has the defaults that Python has computed.
 
-    Raises DtypeError for one that is not a number, text, None, or tuple or list of these.
+    Raises DtypeError for one that is not a number, text, None, small array, or tuple or list of these.
     """
     values = {
         name: p.default for name, p in inspect.signature(f).parameters.items() if p.default is not p.empty
@@ -53,6 +53,8 @@ def _written(value: Any, span: Span) -> tree.Expression | None:
     """A value as an expression; None for one that the language has no words for."""
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, np.ndarray) and 0 < value.size <= MOST_CONSTANTS:
+        value = value.tolist()
     match value:
         case None | bool():
             return tree.Name(span, str(value))

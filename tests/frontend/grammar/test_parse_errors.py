@@ -100,7 +100,7 @@ SLIPS = [
     ("a if b»", "the 'else' is missing", "a if condition else b"),
     ("(a if b»)", "the 'else' is missing", "a if condition else b"),
     # calls
-    ("f(»*x)", "'*' cannot unpack", "write out each argument"),
+    ("f(»**x)", "'**' cannot unpack", "write out each argument"),
     ("f(a, »**x)", "'**' cannot unpack", "write out each argument"),
     ("f(a=1, »2)", "positional argument follows", "move it before"),
     ("f(a=1, »a=2)", "the argument 'a' is given twice", "remove one"),
@@ -116,8 +116,6 @@ SLIPS = [
     ("»async def f(x): return x", "'async' is not part of the language", "remove it"),
     ("»print x", "'print' is not part of the language", "write print(x)"),
     # reserved words
-    ("a »in b", "'in' cannot follow a value", "compare with =="),
-    ("a »not in b", "'not' cannot follow a value", "!="),
     ("x[i] »for i in n", "'for' cannot follow a value", "sum(... for"),
     ("x = »for", "'for' is a reserved word", "choose another name"),
     ("[x for »in y]", "a value is missing between 'for' and 'in'", "write a value"),
@@ -135,7 +133,6 @@ SLIPS = [
     ("def f(x, »x): return x", "the parameter 'x' occurs twice", "rename one"),
     ("def f(x):»", "an indented block must follow", "indent it"),
     ("def f(x):\n»return x", "an indented block must follow", "indent it"),
-    ("def f(x):\n    »return", "'return' has nothing on its right", "write a value after it"),
     ("def f(x): »if x: return 1", "'if' cannot start in the middle of a line", "new line"),
     ("def f(x):\n    if x: return 1\n    else »if x: return 2", "'else if'", "write elif"),
     ("@adc.function\n»x = 3", "only a def can follow a decorator", "remove the decorator"),

@@ -14,6 +14,7 @@ import adcompiler as adc
 
 X = np.array([1.0, 2.0, 4.0])
 SCALE = 3
+RNG = np.random.default_rng(0)
 WEIGHTS, TABLE, PLACES = np.array([0.5, 1.0, 2.0]), np.arange(6.0).reshape(2, 3) + 1, [2, 0]
 PAIR, NARROW, LARGE = (2.0, 1), np.ones(3, np.float32), np.ones(257)
 
@@ -71,10 +72,16 @@ def test_a_decorated_function_has_the_defaults_that_python_computed() -> None:
     assert f(X) == 32
     assert f(X, kind="x") == 4
     assert adc.grad(f, "k")(X) == 16
-    with pytest.raises(adc.DtypeError, match="the default of 'w' is a ndarray") as caught:
+
+    @adc.function
+    def g(x, w=WEIGHTS):
+        return x * w
+
+    np.testing.assert_array_equal(g(X), X * WEIGHTS)
+    with pytest.raises(adc.DtypeError, match="the default of 'w' is a Generator") as caught:
 
         @adc.function
-        def g(x, w=WEIGHTS):
+        def h(x, w=RNG):
             return x * w
 
     assert caught.value.column > 1
