@@ -140,7 +140,8 @@ def check_report(
     """The comparisons of `check_grad`, with the worst entry of each; raises like it."""
     if not isinstance(order, int):
         raise Error(f"check_grad of order {order!r}", remedy="use 1 or 2")
-    check = _Check(compiled("check_grad", f), args, wrt, rtol, np.random.default_rng(seed))
+    f = compiled("check_grad", f)
+    check = _Check(f, args, wrt, rtol, np.random.default_rng(seed))
     with showing(f"checking {f.__name__}"):
         check.gradient()
         if order > 1:

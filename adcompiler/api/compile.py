@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import os
 import textwrap
@@ -14,20 +15,31 @@ from typing import Any, overload
 import numpy as np
 
 from adcompiler.api.function import Function, SourceFunction
+from adcompiler.api.numba_functions import (
+    NumbaFunction,
+    compiled_once,
+    fitted,
+    is_prange,
+    of_numba,
+    why_refused,
+)
 from adcompiler.api.transforms import Gradient
 from adcompiler.errors import DtypeError, Error, FileError, MissingFileError, ParseError
 from adcompiler.frames import public
 from adcompiler.frontend.grammar.parse import parse
+from adcompiler.frontend.grammar.recovery import UNKNOWN, parse_all
 from adcompiler.frontend.grammar.tree import Module
 from adcompiler.frontend.library.builtins import BUILTINS
 from adcompiler.frontend.library.functionals import gradient_of
-from adcompiler.frontend.lowering.early_checks import check
+from adcompiler.frontend.lowering.early_checks import ANY, check, mistakes
 from adcompiler.frontend.lowering.from_sympy import closure_from_sympy, is_sympy
 from adcompiler.frontend.lowering.program import closure_of, scope_of
 from adcompiler.frontend.values.values import Closure, Foreign, FunctionValue
 from adcompiler.ir.walk import postorder
 from adcompiler.runtime.programs.options import Options, options
 from adcompiler.runtime.programs.python_constants import constant_array, with_defaults
+
+REFUSED = FunctionValue("refused", (), lambda *_: ANY)  # a function with errors, in those that call it
 
 
 @public
@@ -46,8 +58,8 @@ def compile(
 ) -> Function:
     """Compile a function from text: one expression, or constants and `def`s.
 
-    source        the text (str, or bytes in UTF-8), a Python function, whose source is read, or a SymPy
-                  expression or matrix, whose parameters are its symbols sorted by name
+    source        the text (str, or bytes in UTF-8), a Python function or a function of numba, whose source is
+                  read, or a SymPy expression or matrix, whose parameters are its symbols sorted by name
     name          the definition to compile, if there are several (by default the last one that no other
                   one calls), or the name of an expression
     args          parameters of an expression, in order: a sequence, or one string "x, y". By default its
@@ -75,7 +87,7 @@ def compile(
     calls, strings as operands). Errors of shapes and types are raised at the call.
     """
     chosen = options(broadcasting, backend, memory, precise, save, unchecked, threads)
-    if isinstance(source, FunctionType):
+    if isinstance(source, FunctionType) or of_numba(source) is not None:
         return _from_python(source, _names(static), chosen)
     given = _names(args) if args is not None else None
     if is_sympy(source):
@@ -205,7 +217,7 @@ def function(
     unchecked: bool = False,
     threads: int | None = None,
 ) -> Function | Callable[[Callable[..., Any]], Function]:
-    """Decorate a Python function: its source is compiled; Python never runs it.
+    """Decorate a Python function, or one of numba: its source is compiled; Python never runs it.
 
     Numbers and compiled functions that it uses (closures, module constants) are captured now. Options are
     those of `compile`.
@@ -217,23 +229,51 @@ def function(
 
 
 def _from_python(f: Any, static: Sequence[str], chosen: Options) -> Function:
-    if not isinstance(f, FunctionType):
-        raise DtypeError(f"cannot compile a {type(f).__name__}", remedy="pass a string or a Python function")
+    """A function from a Python function, or from one of numba."""
+    found = of_numba(f)
+    python = f if found is None else found.python
+    if not isinstance(python, FunctionType):
+        remedy = why_refused(f) or "pass a string or a Python function"
+        raise DtypeError(f"cannot compile a {type(f).__name__}", remedy=remedy)
+    made = _made(_closure_of(python, found), static, chosen)
+    made.__module__, made.__qualname__ = python.__module__, python.__qualname__
+    return made
+
+
+def _closure_of(f: FunctionType, found: NumbaFunction | None = None) -> Closure:
+    """The definition of a Python function, with the names around it as they are now. Raises all that is wrong
+    with it, and with the functions of numba that it calls, as one error."""
     try:
         lines, first = inspect.getsourcelines(f)
     except (OSError, TypeError) as error:
         raise _without_text(f, error) from None
+    above = _decorators(lines)
+    lines, first = lines[above:], first + above
     text = textwrap.dedent("".join(lines))
     if f.__name__ == "<lambda>":
         raise ParseError(
             "the source of a lambda cannot be found in its line", remedy="write a def, or pass a string"
         )
     indent = len(lines[0]) - len(lines[0].lstrip())
-    module = parse(text, name=f.__code__.co_filename, first_line=first, indent=indent)
-    closure = closure_of(with_defaults(module, f), f.__name__, None, _captured(f))
-    made = _made(closure, static, chosen)
-    made.__module__, made.__qualname__ = f.__module__, f.__qualname__
-    return made
+    module, errors = parse_all(text, f.__code__.co_filename, first, indent)
+    around = _captured(f, errors)
+    if errors:
+        around[UNKNOWN] = ANY
+    closure = closure_of(with_defaults(module, f), f.__name__, None, around)
+    if found is not None:
+        closure = fitted(found, closure)
+    if errors:
+        raise Error.together(mistakes(closure, errors))
+    return closure
+
+
+def _decorators(lines: Sequence[str]) -> int:
+    """The number of lines above the `def` of a function's source: decorators may hold any Python."""
+    try:
+        definition = ast.parse(textwrap.dedent("".join(lines))).body[0]
+    except SyntaxError:
+        return 0
+    return definition.lineno - 1
 
 
 def _without_text(f: FunctionType, error: Exception) -> Error:
@@ -247,8 +287,9 @@ def _without_text(f: FunctionType, error: Exception) -> Error:
     )
 
 
-def _captured(f: FunctionType) -> dict[str, Any]:
-    """The numbers and compiled functions among the names that `f` uses."""
+def _captured(f: FunctionType, errors: list[Error]) -> dict[str, Any]:
+    """The numbers and compiled functions among the names that `f` uses; `errors` takes what is wrong with
+    functions of numba."""
     cells = {
         name: cell.cell_contents
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True)
@@ -258,14 +299,24 @@ def _captured(f: FunctionType) -> dict[str, Any]:
         **{n: f.__globals__[n] for n in _names_used(f.__code__) if n in f.__globals__},
         **cells,
     }
-    return _meanings(seen)
+    around = {n: v for n, v in seen.items() if getattr(v, "__wrapped__", None) is not f}
+    for name, value in around.items():
+        if of_numba(value) is not None:
+            try:
+                around[name] = compiled_once(value)
+            except Error as error:
+                errors.append(error)
+                around[name] = REFUSED
+    return _meanings(around)
 
 
 def _meanings(seen: Mapping[str, Any]) -> dict[str, Any]:
     """The values of captured names, except for modules and functions of the language."""
     found: dict[str, Any] = {}
     for name, value in seen.items():
-        if isinstance(value, ModuleType) or (callable(value) and name in BUILTINS and not _ours(value)):
+        if isinstance(value, ModuleType) or is_prange(value):
+            continue
+        if callable(value) and name in BUILTINS and not _ours(value):
             continue
         found[name] = _meaning(name, value)
     return found
@@ -281,7 +332,7 @@ def _ours(value: Any) -> bool:
     """Whether a name means what it is in Python, though the language has a function of that name."""
     if isinstance(value, FunctionType):
         return not value.__module__.startswith("adcompiler.")  # adc.grad is the language's grad
-    return isinstance(value, Function)
+    return isinstance(value, Function) or of_numba(value) is not None
 
 
 def _meaning(name: str, value: Any) -> Any:
@@ -289,6 +340,8 @@ def _meaning(name: str, value: Any) -> Any:
     match value:
         case SourceFunction():
             return value.closure
+        case FunctionValue():
+            return value
         case bool() | int() | float():
             return value
         case np.generic() if value.dtype.kind in "biuf":
@@ -307,9 +360,12 @@ def _meaning(name: str, value: Any) -> Any:
             return Foreign(
                 "a function made by a transform", "only functions with a source can be called here"
             )
+        case _ if of_numba(value) is not None:
+            return compiled_once(value).closure
         case FunctionType():
             return Foreign("a plain Python function", f"decorate {name} with @adc.function")
-    return Foreign(f"a {type(value).__name__} from the surrounding program", f"make {name} a parameter")
+    remedy = why_refused(value) or f"make {name} a parameter"
+    return Foreign(f"a {type(value).__name__} from the surrounding program", remedy)
 
 
 def _is_known(value: Any) -> bool:

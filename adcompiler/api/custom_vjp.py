@@ -12,6 +12,7 @@ import numpy as np
 from adcompiler.api.check_grad import check_grad
 from adcompiler.api.compile import function
 from adcompiler.api.function import Function, SourceFunction
+from adcompiler.api.numba_functions import of_numba
 from adcompiler.api.transforms import vjp
 from adcompiler.errors import DtypeError, Error, GradientError
 from adcompiler.frames import public
@@ -60,7 +61,7 @@ def custom_vjp(
 
 
 def _source_function(f: Any, what: str) -> SourceFunction:
-    made = function(f) if isinstance(f, FunctionType) else f
+    made = function(f) if isinstance(f, FunctionType) or of_numba(f) is not None else f
     if not isinstance(made, SourceFunction):
         raise DtypeError(f"{what} is a {type(f).__name__}", remedy="decorate a def with @adc.function")
     return made

@@ -163,7 +163,8 @@ def _pushed(f: Function, args: Sequence[Any], tangents: Sequence[Any], with_valu
     args, tangents = as_tuple("jvp", "args", args), as_tuple("jvp", "tangents", tangents)
     if len(args) != len(tangents):
         raise ShapeError(f"{len(args)} arguments but {len(tangents)} tangents", remedy="None stands for zero")
-    left = len(compiled("jvp", f).parameters) - len(args)
+    f = compiled("jvp", f)
+    left = len(f.parameters) - len(args)
     args, tangents = bind(f.__name__, f.parameters, args, {}), (*tangents, *[None] * left)
     types, values = _described(f, args)
     wrt = f.positions(tuple(k for k, t in enumerate(tangents) if t is not None), types)

@@ -76,7 +76,8 @@ def taylor(f: Function, args: Sequence[Any], direction: Sequence[Any], order: in
         raise ShapeError(
             f"{len(args)} arguments but {len(direction)} directions", remedy="None stands for zero"
         )
-    args = bind(compiled("taylor", f).__name__, f.parameters, args, {})
+    f = compiled("taylor", f)
+    args = bind(f.__name__, f.parameters, args, {})
     direction = (*direction, *[None] * (len(args) - len(direction)))
     types, values, _ = f.describe(args, {})
     wrt = f.positions(tuple(k for k, d in enumerate(direction) if d is not None), types)

@@ -8,6 +8,7 @@ from typing import Any
 
 from adcompiler.ad.programs.split import value_and_grad as joint
 from adcompiler.api.function import Function
+from adcompiler.api.numba_functions import compiled_once, of_numba, why_refused
 from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.frames import public
 from adcompiler.frontend.lowering.program import Lowered
@@ -23,12 +24,16 @@ from adcompiler.runtime.programs.specialise import Types
 
 
 def compiled(what: str, f: Any) -> Function:
-    """A compiled function, the argument of `what`; DtypeError for anything else."""
+    """A compiled function, the argument of `what`: `f`, or the one of a function of numba; DtypeError for
+    anything else."""
     if isinstance(f, Function):
         return f
+    if of_numba(f) is not None:
+        found: Function = compiled_once(f)
+        return found
     raise DtypeError(
         f"{what} takes a compiled function, not a {type(f).__name__}",
-        remedy="compile it: adc.compile(text), or @adc.function before a def",
+        remedy=why_refused(f) or "compile it: adc.compile(text), or @adc.function before a def",
     )
 
 
@@ -134,7 +139,8 @@ def vjp(f: Function, *args: Any, wrt: Any = None) -> tuple[Any, Callable[[Any], 
     `pullback(cotangent)` takes a cotangent shaped like the result (None for zero) and returns a tuple
     with the cotangent of each input in `wrt`, None if it is known to be zero.
     """
-    split = compiled("vjp", f).split(wrt)
+    f = compiled("vjp", f)
+    split = f.split(wrt)
     if (own := getattr(adapter_in(f, args), "pullback_of", None)) is not None:
         return own(f, bind(f.__name__, f.parameters, args, {}), wrt)  # type: ignore[no-any-return]
     value, saved = split.forward(*args)

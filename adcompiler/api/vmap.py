@@ -216,7 +216,8 @@ def vmap(f: Function, in_axes: int | Sequence[Any] | None = 0) -> Mapped:
     For a container it is one for all of it, or nests like it. Every result has the cases as its first
     axis. Raises ShapeError if no axis is mapped or their lengths differ.
     """
-    count = len(compiled("vmap", f).parameters)
+    f = compiled("vmap", f)
+    count = len(f.parameters)
     axes = tuple(in_axes) if isinstance(in_axes, tuple | list) else (in_axes,) * count
     axes += tuple(None for p in f.parameters[len(axes) :] if p.default is not REQUIRED)
     if len(axes) != count or any(isinstance(a, str | float) for a in axes):

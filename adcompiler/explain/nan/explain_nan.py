@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from adcompiler.api.function import Function
+from adcompiler.api.numba_functions import of_numba
 from adcompiler.api.transforms import compiled, value_and_grad
 from adcompiler.api.transforms import vjp as pullback_of
 from adcompiler.eager.graph.graph import is_variable
@@ -40,7 +41,7 @@ def explain_nan(f: Any, *args: Any, wrt: Any = None) -> NanExplanation:
     are those of `NanExplanation`: phase, operation, value, line, column, span, element, iteration, operands,
     partial, suggestion, guard and others. Raises like a call of `f`.
     """
-    if callable(f) and not isinstance(f, Function):
+    if callable(f) and not isinstance(f, Function) and of_numba(f) is None:
         return _eager(f, args, wrt)
     f = compiled("explain_nan", f)
     given = [mapped(lambda v: v.data if is_variable(v) else v, a) for a in args]
