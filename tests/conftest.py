@@ -37,6 +37,9 @@ settings.register_profile(
 settings.load_profile("adcompiler")
 
 
+OPTIMISED = frozenset({"bench", "kernels", "loopir", "targets"})  # folders
+
+
 @pytest.fixture(autouse=True, scope="session")
 def verified() -> Iterator[None]:
     """What the NumPy backend runs, the reference of all tests, keeps the invariants."""
@@ -93,6 +96,9 @@ def place(names: str | Sequence[str], values: Iterable[Any], given: dict[str, An
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    # LLVM takes half of the time of all tests: the quick suite has it optimise in tests of kernels alone.
+    is_quick = item.config.option.markexpr == "not slow"
+    os.environ["ADC_OPT"] = "0" if is_quick and OPTIMISED.isdisjoint(item.path.parts) else "3"
     if item.get_closest_marker("gpu") and not has_gpu():
         pytest.skip("no CUDA device, or numba-cuda is not installed")
 

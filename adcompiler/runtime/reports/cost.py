@@ -23,6 +23,7 @@ from adcompiler.runtime.programs.specialise import Specialisation, Types
 from adcompiler.runtime.reports.ceilings import Ceilings, ceilings, measure_again, seconds_of
 from adcompiler.runtime.reports.clock import seconds
 from adcompiler.runtime.reports.explain import again, saved
+from adcompiler.runtime.reports.reasons import reasons
 from adcompiler.runtime.reports.show import Shown
 from adcompiler.targets.cpu.compiled import CpuKernel
 from adcompiler.targets.cpu.kernels import kernel_at
@@ -172,6 +173,7 @@ class Measured:
         counted = Counted(timed.func, _named(timed), sizes, program.values(args))
         self.nests = [counted.item(item) for item in timed.items]
         self.repeated, self.rest = counted.repeated(timed.items), counted.numbers(timed.rest)
+        self.reasons = [reasons(timed, k) if timed.has_clock else [] for k in range(len(timed.items))]
         found = seconds(timed, sizes, args, SECONDS)
         alone = self.whole if len(self.nests) == 1 else None
         self.seconds: list[float | None] = [alone] * len(self.nests) if found is None else [*found]
@@ -199,6 +201,9 @@ class Measured:
         for k, work in enumerate(self.nests):
             yield f"  nest {k}: {', '.join(work.loops)}: computes {', '.join(work.made)}"
             yield from (f"    {line}" for line in _nest(work, ceilings(self.each[k]), self.seconds[k]))
+            yield from (
+                f"    {'because' if n == 0 else '       '}   {r}" for n, r in enumerate(self.reasons[k])
+            )
         if self.repeated:
             yield f"  in several loops: {', '.join(self.repeated)}"
         if self.rest.operations:
@@ -210,12 +215,14 @@ class Measured:
         """The report as fields, in seconds, bytes and operations."""
         found = {"name": self.kernel.name, "seconds": self.whole, "threads": self.threads}
         notes = {what.replace(" ", "_"): lines for what, lines in self.kernel.notes.items()}
-        nests = [_fields(*one) for one in zip(self.nests, self.each, self.seconds, strict=True)]
+        each = zip(self.nests, self.each, self.seconds, self.reasons, strict=True)
+        nests = [_fields(*one) for one in each]
         return {**found, **notes, "nests": nests, "in_several_loops": self.repeated}
 
 
-def _fields(work: Work, threads: int, measured: float | None) -> dict[str, Any]:
-    """What a nest does; `measured` is None where it was not timed, and 0 where it does not run."""
+def _fields(work: Work, threads: int, measured: float | None, why: Sequence[str]) -> dict[str, Any]:
+    """What a nest does; `measured` is None where it was not timed, and 0 where it does not run. `why` are the
+    reasons why it is slow."""
     moving, computing = _parts(work, ceilings(threads))
     operations = Counter[str]()
     for (op, dtype), n in work.operations.items():
@@ -223,7 +230,7 @@ def _fields(work: Work, threads: int, measured: float | None) -> dict[str, Any]:
     return {
         "loops": work.loops, "computes": [*work.made], "reads": work.reads, "writes": work.writes,
         "in_registers": [*work.registers], "operations": operations, "exact": work.exact,
-        "threads": threads, "moving": moving, "computing": computing, "measured": measured,
+        "threads": threads, "moving": moving, "computing": computing, "measured": measured, "reasons": why,
     }  # fmt: skip
 
 

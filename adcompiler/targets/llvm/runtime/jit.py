@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adcompiler import store
+from adcompiler.errors import Error
 from adcompiler.lazy import cached_property
 from adcompiler.loopir.nodes import Invoke
 from adcompiler.loopir.walk import statements
@@ -28,6 +29,7 @@ from adcompiler.targets.llvm.values import BrokenModuleError, UnsupportedError
 from adcompiler.targets.llvm.vectormath.second_pass import closed_by_errors, inlined, parsed, run, version
 
 METH_FASTCALL, METH_KEYWORDS = 0x80, 0x02
+HIGHEST = 3  # optimisation level
 MOST_LIBRARIES = 16  # that one linker links
 CONTIGUOUS = ("library_matmul",)  # routines for contiguous arrays alone
 _NAME = b"kernel"
@@ -178,7 +180,8 @@ def _loaded(code: Code, own: Mapping[str, int] = MappingProxyType({})) -> Any:
     symbols |= {POLL: _polls()[POLL]} if POLL in code.externals else {}
     if not all(symbols.values()):
         raise UnsupportedError
-    content = store.kept(f"{host.name}\n{code.text}", ".o", lambda: _compiled(code.text))
+    level = optimisation()
+    content = store.kept(f"{host.name} O{level}\n{code.text}", ".o", lambda: _compiled(code.text, level))
     builder = llvm.JITLibraryBuilder().add_object_img(content).add_current_process()
     for name, address in (symbols | host.python | dict(own)).items():
         builder.import_symbol(name, address)
@@ -203,41 +206,51 @@ def _linker(generation: int) -> Any:
     from llvmlite import binding as llvm
 
     host = _host()
-    return llvm.create_lljit_compiler(host.machine(), use_jit_link=host.near, suppress_errors=True)
+    return llvm.create_lljit_compiler(host.machine(HIGHEST), use_jit_link=host.near, suppress_errors=True)
 
 
-def _compiled(text: str) -> bytes:
+def optimisation() -> int:
+    """LLVM's optimisation level: the environment variable ADC_OPT, from 0, which compiles fast, to 3, which
+    runs fast and is the default. Raises Error for other values."""
+    given = os.environ.get("ADC_OPT") or str(HIGHEST)
+    if given not in map(str, range(HIGHEST + 1)):
+        raise Error(f"ADC_OPT={given} is not an optimisation level", remedy=f"use 0 to {HIGHEST}")
+    return int(given)
+
+
+def _compiled(text: str, level: int) -> bytes:
     """The machine code of a module in LLVM's language."""
-    with optimised(text) as module:
-        compiled: bytes = _builder()[0].emit_object(module)
+    with optimised(text, level=level) as module:
+        compiled: bytes = _builder(level)[0].emit_object(module)
     return compiled
 
 
 @cache
-def _builder() -> tuple[Any, Any]:
+def _builder(level: int) -> tuple[Any, Any]:
     """What emits machine code, and what makes LLVM's passes: one for all kernels, for llvmlite never gives
     all of it back. A thread at a time is in each call of theirs."""
     from llvmlite import binding as llvm
 
-    machine = _host().machine()
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    machine = _host().machine(level)
+    options = llvm.create_pipeline_tuning_options(speed_level=level)
     options.slp_vectorization = False  # as numba has it
     return machine, llvm.create_pass_builder(machine, options)
 
 
-def optimised(text: str, second: bool = True) -> Any:
+def optimised(text: str, second: bool = True, level: int = HIGHEST) -> Any:
     """A module in LLVM's language after LLVM's passes for this machine: both, or the first."""
-    module, (_, builder) = parsed(text), _builder()
+    module, (_, builder) = parsed(text), _builder(level)
     with closed_by_errors(module):
         run(builder.getModulePassManager(), [module], builder)
         return inlined(module, builder) if second else module
 
 
 class Host(NamedTuple):
-    """What makes a target machine for this processor, whether code and its constants lie beside each other,
-    the addresses of Python's functions, and the name of the processor and of the compilers."""
+    """What makes a target machine for this processor at an optimisation level, whether code and its constants
+    lie beside each other, the addresses of Python's functions, and the name of the processor and of the
+    compilers."""
 
-    machine: Callable[[], Any]
+    machine: Callable[[int], Any]
     near: bool
     python: dict[str, int]
     name: str
@@ -264,8 +277,8 @@ def _host() -> Host:
     far = "static" if target.name.startswith("x86") else "default"
     model = {"reloc": "pic", "codemodel": "small"} if near else {"reloc": far, "codemodel": "jitdefault"}
 
-    def machine() -> Any:
-        return target.create_target_machine(cpu=cpu, features=features, opt=3, jit=True, **model)
+    def machine(level: int) -> Any:
+        return target.create_target_machine(cpu=cpu, features=features, opt=level, jit=True, **model)
 
     versions = f"llvmlite {llvmlite.__version__} {triple} {cpu} {features} {model} {version()}"
     return Host(machine, near, python, versions)

@@ -1,0 +1,122 @@
+"""Why a nest may take longer than its roofline: what its innermost loops do that processors do slowly.
+
+A roofline takes vectors at unit stride for granted. The reasons follow from the transformed loop IR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from adcompiler.loopir.dependence import own_of
+from adcompiler.loopir.nodes import Access, Assign, Binary, Call, Expr, For, Invoke, Literal, Stmt, Var, While
+from adcompiler.loopir.outer_vectorisation import transformed
+from adcompiler.loopir.printer import text
+from adcompiler.loopir.short_loops import has_loops, short
+from adcompiler.loopir.vector_statements import Lanes
+from adcompiler.loopir.walk import accesses, assigned, mentions, read_by, reads, statements
+from adcompiler.targets.cpu.timed import Timed
+from adcompiler.targets.llvm.tables import CALLS, SOURCES
+from adcompiler.targets.llvm.vectors import total
+
+INDEX_CASTS = ("uint64", "np.int64")
+
+
+def reasons(timed: Timed, k: int) -> list[str]:
+    """What slows down the nest `k` of a timed kernel; empty if its loops have nothing that does."""
+    kernel = timed.kernel
+    functions = {d.function.name: d.function.body for d in transformed(kernel.bare, kernel.rows)}
+    body = _between(statements(kernel.bare[-1].body), f"_start{k}", f"_stop{k}")
+    called = [s for name in _called(body) for s in functions.get(name, ())]
+    found = (reason for loop in _innermost([*called, *body]) for reason in _of(loop))
+    return list(dict.fromkeys(found))
+
+
+def _between(order: Sequence[Stmt], start: str, stop: str) -> list[Stmt]:
+    """The statements that the clock is read before and after; the first time each stamp is only declared."""
+    *_, first = (n for n, s in enumerate(order) if isinstance(s, Assign) and s.name == start)
+    *_, last = (n for n, s in enumerate(order) if isinstance(s, Assign) and s.name == stop)
+    return [*order[first + 1 : last]]
+
+
+def _called(body: Sequence[Stmt]) -> list[str]:
+    return [s.name for s in statements(body) if isinstance(s, Invoke)]
+
+
+def _innermost(body: Sequence[Stmt]) -> Iterator[For | While]:
+    """The loops that have no long loop inside."""
+    for s in dict.fromkeys(statements(body)):
+        is_other = isinstance(s, Lanes) or (
+            isinstance(s, For) and (s.kind == "blocks" or short(s) is not None)
+        )
+        if isinstance(s, For | While) and not is_other and not has_loops(s.body):
+            yield s
+
+
+def _of(loop: For | While) -> Iterator[str]:
+    """What one innermost loop does that is slow."""
+    if isinstance(loop, While):
+        yield "its number of iterations is not known"
+        return
+    own = own_of(loop)
+    for node in (n for s in statements(loop.body) for n in read_by(s)):
+        match node:
+            case Binary(op="//" | "%", right=right) if mentions(own, node) and not isinstance(right, Literal):
+                yield f"divides integers for each {loop.axis}: {text(node)}"
+            case Call(name=name) if name.partition(".")[0] in SOURCES and name not in CALLS:
+                yield f"calls {name} for one number at a time"
+    once = assigned(*loop.body)
+    defined = {s.name: s.value for s in loop.body if isinstance(s, Assign) and once[s.name] == 1}
+    for at, stored in accesses(*loop.body):
+        if mentions(own, *at.indices):
+            yield from _movement(loop.axis, at, defined, own, "stores" if stored else "reads")
+    for name in _carried(loop):
+        yield f"its iterations wait for each other: each reads {name} of the one before"
+
+
+def _movement(axis: str, at: Access, defined: Mapping[str, Expr], own: set[str], does: str) -> Iterator[str]:
+    """How an access goes through memory from iteration to iteration, if not along a row."""
+    steps = [_step(index, axis, defined, own) for index in at.indices]
+    if None in steps:
+        yield f"{does} {text(at)} at computed places"
+    elif any(steps[:-1]):
+        yield f"{does} {text(at)} from row to row"
+    elif steps[-1] not in (0, 1, -1):
+        yield f"{does} {text(at)} with a stride of {steps[-1]}"
+
+
+def _step(index: Expr, axis: str, defined: Mapping[str, Expr], own: set[str]) -> int | None:
+    """By how much an index grows from iteration to iteration; None if values or remainders decide. `defined`
+    are variables of the iteration that have one value, `own` all."""
+
+    def step(e: Expr) -> int | None:
+        match e:
+            case Var(name=name) if name in defined:
+                return step(defined[name])
+            case Var(name=name):
+                return int(name == axis) if name == axis or name not in own else None
+            case Call(name=name, args=(inner,)) if name in INDEX_CASTS:
+                return step(inner)
+            case Binary(op="+" | "-" as op, left=left, right=right):
+                a, b = step(left), step(right)
+                return None if a is None or b is None else a + b if op == "+" else a - b
+            case (
+                Binary(op="*", left=Literal(value=int(n)), right=other)
+                | Binary(op="*", left=other, right=Literal(value=int(n)))
+            ):
+                found = step(other)
+                return None if found is None else n * found
+        return None if mentions(own, e) else 0
+
+    return step(index)
+
+
+def _carried(loop: For) -> list[str]:
+    """The variables of which an iteration needs what the one before made, sums aside."""
+    stored = assigned(*loop.body)
+    sums = {name for s in statements(loop.body) if (name := total(s))}
+    before: list[str] = []
+    seen: set[str] = set()
+    for s in loop.body:
+        before += [n for n in reads(s) if n in stored and n not in seen and n not in sums]
+        seen |= assigned(s).keys()
+    return [n for n in dict.fromkeys(before) if n != loop.axis]
