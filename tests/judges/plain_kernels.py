@@ -25,7 +25,7 @@ import adcompiler as adc
 from adcompiler.ir.nodes import Func
 from adcompiler.kernels.routines import library
 from adcompiler.kernels.schedule.materialise import scheduled
-from adcompiler.loopir import interleaved_unrolling as inorder
+from adcompiler.loopir.interleaved_unrolling import several
 from adcompiler.loopir.nodes import Assign, Binary, Call, Expr, For, Function, Invoke, Stmt, Var, literal
 from adcompiler.loopir.printer import source
 from adcompiler.loopir.rewrite import Rewriter
@@ -114,11 +114,6 @@ def plain(function: Function, sequential: Collection[str] = ()) -> Function:
     return replace(function, body=_Plain(sequential).body(function.body))
 
 
-def several(function: Function) -> Function:
-    """A function with several iterations at once of the loops where the compiler does so."""
-    return plain(inorder.several(function))
-
-
 def ran(found: Sequence[Function], numbers: bool = True) -> dict[str, Any]:
     """What functions define when Python runs them."""
     defined = namespace()
@@ -155,7 +150,7 @@ class PlainKernel(CpuKernel):
     @cached_property
     def serial(self) -> Callable[..., Sequence[Any]]:
         sequential = {f"nest{k}" for k in self.kernel.sequential}
-        made = [plain(inorder.several(f), sequential) for f in self.kernel.bare]
+        made = [plain(several(f), sequential) for f in self.kernel.bare]
         found = ran(made)
 
         def call(*args: Any) -> Sequence[Any]:

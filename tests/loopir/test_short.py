@@ -24,17 +24,6 @@ def statement(text: str, n: object) -> Stmt:
     return function.body[0]
 
 
-@pytest.mark.parametrize(("n", "expected"), [(0, 0), (3, 3), (16, 16), (17, None), ("n", None)])
-def test_iterations_are_known_and_few(n: object, expected: int | None) -> None:
-    iterations = short(statement(SUM, n))
-    assert iterations == (None if expected is None else range(expected))
-
-
-def test_a_nest_counts_all_its_iterations() -> None:
-    assert short(statement(NESTED, 4)) == range(4)
-    assert short(statement(NESTED, 16)) is None, "256 statements compile slowly, and gain nothing"
-
-
 def test_more_is_written_out_where_most_of_it_folds() -> None:
     long = "".join(f"    v{k} = a[k] * {k}.0 + v{k}\n" for k in range(50))
     assert short(statement(SUM + long, 16)) is None

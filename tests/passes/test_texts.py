@@ -1,22 +1,17 @@
 """What each pass does to small programs, against the texts in `texts/`.
 
-A file is named after the folder and the function of a pass, and has one case or more: what it shows, the
-program `before` and `after`, or one that the pass leaves `unchanged`. To add a case, write its title and the
-program before; `ADC_UPDATE_GOLDEN=1 pytest tests/passes/test_texts.py` adds what the pass makes of it.
+A file is named after the folder and the function of a pass; `judges/texts.py` says what is in it.
 """
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Callable, Iterator
-from difflib import unified_diff
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
+from judges.texts import check_texts
 from programs.ir_evaluated import check
 
 from adcompiler.interpreter.reference import Reference
@@ -33,11 +28,6 @@ from adcompiler.passes.recurrences.checkpoint import checkpointed
 
 TEXTS = Path(__file__).parent / "texts"
 FILES = sorted(TEXTS.rglob("*.txt"))
-CASE = re.compile(
-    r"(?P<title>\S.*?)\n\n== (?:before|unchanged) ==\n(?P<before>func.*?^}\n(?:#[^\n]*\n)*)"
-    r"(?:\n== after ==\n(?P<after>func.*?^}\n(?:#[^\n]*\n)*))?\n*",
-    re.DOTALL | re.MULTILINE,
-)
 PIPELINE = (*SIMPLIFY, *OPTIMISE, *KERNEL)
 LENGTHS = ((5, 4, 3, 6), (11, 1, 2, 1), (0, 3, 0, 2), (4, 0, 2, 0))
 KNOWN = Known(constant=((1, 3),), equal=((0, 2),))
@@ -58,29 +48,6 @@ PASSES: dict[str, Callable[[Func], Func]] = {
 }
 
 
-class Case(NamedTuple):
-    """What a case shows, and a program before and after a pass."""
-
-    title: str
-    before: str
-    after: str
-
-    def __str__(self) -> str:
-        if self.before == self.after:
-            return f"{self.title}\n\n== unchanged ==\n{self.before}"
-        return f"{self.title}\n\n== before ==\n{self.before}\n== after ==\n{self.after}"
-
-
-def cases(text: str) -> Iterator[Case]:
-    """The cases of a file."""
-    place = 0
-    while place < len(text):
-        match = CASE.match(text, place)
-        assert match is not None, text[place:]
-        yield Case(match["title"], match["before"], match["after"] or match["before"])
-        place = match.end()
-
-
 def shown(func: Func) -> str:
     """The text of a program, and the loop orders that a pass has chosen."""
     orders = [f"# {show_name(func, a)}: loops interchanged\n" for a in func.interchanged]
@@ -88,16 +55,16 @@ def shown(func: Func) -> str:
     return "".join((show(func), "\n", *sorted(orders)))
 
 
-def made(step: Callable[[Func], Func], case: Case) -> Case:
-    """A case as the pass makes it; the programs keep the invariants and give the same values."""
-    before = parse_func(case.before)
+def transformed(step: Callable[[Func], Func], text: str) -> tuple[str, str]:
+    """A program before and after a pass: both keep the invariants, and give the same values."""
+    before = parse_func(text)
     check(before)
     after = step(before)
     check(after)
     assert parse_func(show(after)).roots == after.roots
     for lengths in ((5, 3, 5),) if step is PASSES["known_lengths"] else LENGTHS:
         same_values(before, after, lengths)
-    return Case(case.title, shown(before), shown(after))
+    return shown(before), shown(after)
 
 
 def same_values(before: Func, after: Func, lengths: tuple[int, ...]) -> None:
@@ -121,15 +88,7 @@ def pass_of(path: Path) -> str:
 
 @pytest.mark.parametrize("path", FILES, ids=pass_of)
 def test_a_pass(path: Path) -> None:
-    written = path.read_text("utf-8")
-    actual = "\n".join(str(made(PASSES[pass_of(path)], case)) for case in cases(written))
-    if os.environ.get("ADC_UPDATE_GOLDEN"):
-        path.write_text(actual, "utf-8")
-    elif actual != written:
-        lines = unified_diff(
-            written.splitlines(), actual.splitlines(), "expected", "actual", n=2, lineterm=""
-        )
-        pytest.fail("\n".join((f"{path.name} (ADC_UPDATE_GOLDEN=1 accepts this):", *lines)), pytrace=False)
+    check_texts(path, partial(transformed, PASSES[pass_of(path)]))
 
 
 def test_every_pass_has_a_text() -> None:
