@@ -1,7 +1,7 @@
 """What the transforms of the loop IR do, against the texts in `transforms/`.
 
-A file is named after a module of `loopir`; `judges/texts.py` says what is in it. What a module only decides, for the
-translation to LLVM, stands in a comment after the function.
+A file is named after a module of `loopir`; `judges/texts.py` says what is in it. What a module only decides,
+for the translation to LLVM, stands in a comment after the function.
 """
 
 from __future__ import annotations
