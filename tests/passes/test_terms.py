@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import permutations
 
 import numpy as np
 import pytest
@@ -19,46 +18,10 @@ def code(f):
     return "\n".join(s for s in f.show("kernel").splitlines() if not s.lstrip().startswith("#"))
 
 
-def called(text, *args):
-    """A function of arrays, called once."""
-    f = adc.compile(text)
-    got = f(*args)
-    np.testing.assert_allclose(got, adc.compile(text, backend="numpy")(*args), rtol=1e-13)
-    return f
-
-
 X, Y, Z = RNG.normal(size=(3, N))
 
 
 # -- what is found -------------------------------------------------------------------------------------
-
-
-def test_a_product_in_any_order_is_one():
-    orders = " + ".join(f"cos({a} * {b} * {c})" for a, b, c in permutations("xyz"))
-    assert code(called(orders, X, Y, Z)).count("cos(") == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "products"),
-    [
-        ("2 * (x * y) + 3 * (y * x)", 2),  # 5 (x y)
-        ("-(x * y) * z - z * (y * x)", 3),  # -2 (x y z)
-        ("x * z - y * z", 1),  # (x - y) z
-        ("(x * y + z) + y * x", 2),  # 2 (x y) + z
-        ("(2 * x) * (3 * y) * (4 * z)", 3),  # 24 (x y z)
-        ("where(x > 0, 2 * x, 0) + where(x > 0, 3 * x, 0)", 1),
-    ],
-)
-def test_like_terms_are_one(text, products):
-    names = sorted(set(re.findall(r"\b[xyz]\b", text)))
-    f = called(text, *({"x": X, "y": Y, "z": Z}[n] for n in names))
-    assert code(f).split("def run")[0].count(" * ") == products
-
-
-def test_numbers_leave_sums():
-    f = called("sum(2 * x) + sum(3 * x)", X)
-    assert "5.0 * " in code(f)
-    assert "2.0 * " not in code(f)
 
 
 ENERGY = """
