@@ -39,7 +39,16 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import DTYPES, is_float
-from adcompiler.ir.walk import Rewriter, elements_of, is_number, read_by, rewrite, substitute, with_elements
+from adcompiler.ir.walk import (
+    Rewriter,
+    elements_of,
+    is_number,
+    operands,
+    read_by,
+    rewrite,
+    substitute,
+    with_elements,
+)
 from adcompiler.ops.build import apply, cast, evaluated
 from adcompiler.ops.costs import costly
 
@@ -262,16 +271,28 @@ def _repeated(array: Reduce) -> Array:
 
 
 def _proved(array: Array) -> Array:
-    """An array that does not ask whether an index is below the constant length of its axis."""
+    """An array that does not ask whether an index is below the constant length of its axis, nor computes a
+    place from its quotient and remainder."""
     short = {k: n.value for k, n in enumerate(array.domain) if isinstance(n, Const)}
+    factors = [set(operands(n, "multiply")) for n in array.domain]
 
     def visit(element: Element) -> Element:
         match element:
             case Apply(op="less", args=(Index(axis=k), Const(value=n))) if k in short and short[k] <= n:
                 return const(True, "bool")
+            case Apply(
+                op="add",
+                args=(
+                    Apply(op="multiply", args=(Apply(op="floor_divide", args=(x, d)), times)),
+                    Apply(op="remainder", args=(y, modulus)),
+                ),
+            ) if x is y and d is times is modulus and all(d in factors[k] for k in x.axes):
+                return x  # where an axis has a place, no factor of its length is zero
         return _select(element) if isinstance(element, Select) else element
 
-    if not short or all(visit(e) is e for e in elements_of(array.elements)):
+    if not (short or any(len(found) > 1 for found in factors)) or all(
+        visit(e) is e for e in elements_of(array.elements)
+    ):
         return array
     return with_elements(array, lambda elements: rewrite(elements, visit))
 

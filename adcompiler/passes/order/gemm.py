@@ -1,7 +1,9 @@
 """Matrix products as BLAS calls, if lengths make that worthwhile.
 
-A sum over an axis k of a product whose factors fall in two groups, over (i, k) and over (k, j), is a matrix
-product however it was written. Axes that both groups have are cases, and may be summed over afterwards.
+A sum of a product whose factors fall in two groups is a matrix product however it was written. Its rows are
+the axes that only one group has, its columns those that only the other one has, and its terms the axes that
+are summed over. Several axes become one: `x[u, v, m] @ W[m, q]` is a product of (u v, m) and (m, q). Axes
+that both groups have are cases.
 
 Whether BLAS beats the fused loops depends on lengths: `found` lists possible calls, `chosen` selects, and
 `with_calls` rewrites the program. Loops keep in registers what BLAS must store, so a product with small
@@ -10,7 +12,7 @@ factors and a large result, as of all pairs of points, is never chosen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -28,36 +30,60 @@ from adcompiler.ir.nodes import (
     is_const,
 )
 from adcompiler.ir.types import is_float
-from adcompiler.ir.walk import Rewriter, arrays_of, is_computed, substitute
+from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, is_computed, substitute
 from adcompiler.ops.build import apply
 from adcompiler.ops.library import call
 
 SHORTEST_LENGTH = 32  # each of the three lengths
-KERNEL_POINTS = 2**24  # points from which a product is worth a call, and a kernel of its own
+KERNEL_POINTS = 2**18  # points from which a product is worth a call, and a kernel of its own
 CALL_POINTS = 2**20  # those from which it is worth a call beside the kernel
 MOST_RESULT_RATIO = 8  # how many times as large as both factors the result may be
 
 
+Axes = tuple[int, ...]
+
+
 @dataclass(frozen=True)
 class Product:
-    """A sum that is a matrix product: its axes, and the groups of factors over (i, k) and (k, j)."""
+    """A sum that is a matrix product: its axes, and the groups of factors over (rows, terms) and (terms,
+    columns). The terms are the axes that it sums over."""
 
     array: Reduce
-    cases: tuple[int, ...]
-    i: int
-    j: int
+    cases: Axes
+    rows: Axes
+    columns: Axes
     left: Element
     right: Element
 
     @property
     def lengths(self) -> Shape:
-        """The lengths of the cases, of i, j and k."""
-        return tuple(self.array.domain[a] for a in (*self.cases, self.i, self.j, self.k))
+        """The lengths of the cases, of rows, columns and terms."""
+        cases = tuple(self.array.domain[a] for a in self.cases)
+        return cases + tuple(self.length(axes) for axes in (self.rows, self.columns, self.terms))
 
     @property
-    def k(self) -> int:
-        """The axis that the product sums over: the last one."""
-        return len(self.array.domain) - 1
+    def terms(self) -> Axes:
+        """The axes that the product sums over."""
+        return tuple(range(self.array.rank, len(self.array.domain)))
+
+    def length(self, axes: Axes) -> Element:
+        """The length of axes that become one."""
+        return reduce(lambda a, b: apply("multiply", a, b), (self.array.domain[a] for a in axes))
+
+    def place(self, axes: Axes) -> Element:
+        """The place on axes that are one."""
+        place: Element = Index(axes[0])
+        for a in axes[1:]:
+            place = apply("add", apply("multiply", place, self.array.domain[a]), Index(a))
+        return place
+
+    def places(self, axes: Axes, place: Element) -> Iterator[tuple[int, Element]]:
+        """The place on each of axes that are one."""
+        for a in reversed(axes[1:]):
+            length = self.array.domain[a]
+            yield a, apply("remainder", place, length)
+            place = apply("floor_divide", place, length)
+        yield axes[0], place
 
 
 def found(func: Func) -> list[Product]:
@@ -110,10 +136,9 @@ def _product(array: Array) -> Product | None:
         return None
     for i in range(array.rank):
         for j in range(array.rank):
-            groups = _grouped(array, factors, i, j) if i != j else None
-            if groups is not None:
-                cases = tuple(a for a in range(len(array.domain) - 1) if a not in (i, j))
-                return Product(array, cases, i, j, *groups)
+            made = _grouped(array, factors, i, j) if i != j else None
+            if made is not None:
+                return made
     return None
 
 
@@ -136,21 +161,16 @@ def _flatten(element: Element, factors: list[Element]) -> bool:
     return len(factors) > 1
 
 
-def _grouped(array: Reduce, factors: Sequence[Element], i: int, j: int) -> tuple[Element, Element] | None:
-    """The factors over (i, k) and those over (k, j); None if they do not fall apart so. Of the other axes,
-    the cases, a group has all or none, and one group has them."""
-    k = len(array.domain) - 1
-    cases, summed = frozenset(range(k)) - {i, j}, frozenset(range(array.rank, k))
-    if any({i, j} <= f.axes for f in factors):
-        return None
+def _grouped(array: Reduce, factors: Sequence[Element], i: int, j: int) -> Product | None:
+    """The product in which j is a column and i a row; None if the factors do not fall apart so."""
     left = [f for f in factors if j not in f.axes]
     right = [f for f in factors if j in f.axes]
-    axes = [frozenset[int]().union(*(f.axes for f in group)) for group in (left, right)]
-    if not ({i, k} <= axes[0] and {j, k} <= axes[1] and any(cases <= a for a in axes)):
+    a, b = (frozenset[int]().union(*(f.axes for f in group)) for group in (left, right))
+    terms = frozenset(range(array.rank, len(array.domain)))
+    if i not in a - b or not (terms <= a & b and a | b == frozenset(range(len(array.domain)))):
         return None
-    if not all(summed <= a and (cases <= a or not cases & a) for a in axes):
-        return None
-    return _times(left), _times(right)
+    cases, rows, columns = (tuple(sorted(axes - terms)) for axes in (a & b, a - b, b - a))
+    return Product(array, cases, rows, columns, _times(left), _times(right))
 
 
 def _times(factors: Sequence[Element]) -> Element:
@@ -159,29 +179,33 @@ def _times(factors: Sequence[Element]) -> Element:
 
 def _called(product: Product) -> Array:
     """A product as a call, read in the order of the sum's axes."""
-    array, k = product.array, product.k
+    array, rows, columns = product.array, product.rows, product.columns
     (left, turned), (right, other) = (
-        _matrix(product, product.left, (product.i, k)),
-        _matrix(product, product.right, (k, product.j)),
+        _matrix(product, product.left, rows, product.terms),
+        _matrix(product, product.right, product.terms, columns),
     )
-    order = (*product.cases, product.i, product.j)
+    cases = tuple(Index(a) for a in product.cases)
     if turned and other:
-        made: Array = call("matmul", right, left)
-        order = (*product.cases, product.j, product.i)
+        made, ends = call("matmul", right, left), (columns, rows)
     else:
-        made = call("matmul_tn" if turned else "matmul_nt" if other else "matmul", left, right)
-    read = Read(made, tuple(Index(a) for a in order))
-    over = array.reduced[:-1]
-    return Reduce("sum", array.shape, over, read) if over else closed(array.shape, read)
+        op = "matmul_tn" if turned else "matmul_nt" if other else "matmul"
+        made, ends = call(op, left, right), (rows, columns)
+    return closed(array.shape, Read(made, (*cases, *map(product.place, ends))))
 
 
-def _matrix(product: Product, group: Element, ends: tuple[int, int]) -> tuple[Array, bool]:
-    """A group of factors as matrices, and whether these are transposed, as an array is that it reads."""
+def _matrix(product: Product, group: Element, *ends: Axes) -> tuple[Array, bool]:
+    """A group of factors as matrices, and whether these are transposed, as most arrays are that it reads."""
     cases = product.cases if set(product.cases) <= group.axes else ()
-    turned = False
-    if isinstance(group, Read) and isinstance(group.args[-1], Index) and len(group.args) > 1:
-        turned = group.args[-1].axis == ends[0]
-    axes = (*cases, *(ends[::-1] if turned else ends))
-    shape = tuple(product.array.domain[a] for a in axes)
-    body = substitute(group, {a: Index(p) for p, a in enumerate(axes)})
-    return closed(shape, body), turned
+    turned = _along(group, ends[0]) > _along(group, ends[1])
+    shape = [product.array.domain[a] for a in cases]
+    places: dict[int, Element] = {a: Index(k) for k, a in enumerate(cases)}
+    for axes in reversed(ends) if turned else ends:
+        places.update(product.places(axes, Index(len(shape))))
+        shape.append(product.length(axes))
+    return closed(tuple(shape), substitute(group, places)), turned
+
+
+def _along(group: Element, axes: Axes) -> int:
+    """How many matrices a group reads whose rows lie along some axes."""
+    reads = (e.args[-1] for e in elements_of((group,)) if isinstance(e, Read) and len(e.args) > 1)
+    return sum(isinstance(last, Index) and last.axis in axes for last in reads)

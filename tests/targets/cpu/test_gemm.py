@@ -21,7 +21,8 @@ from adcompiler.targets.cpu.targets import Cpu, Finished
 RANDOM = np.random.default_rng(2)
 X, Y, Z = RANDOM.normal(size=(120, 100)), RANDOM.normal(size=(100, 130)), RANDOM.normal(size=(130, 100))
 V, B = RANDOM.normal(size=100), RANDOM.normal(size=(3, 90, 100))
-ARGS = {"x": X, "y": Y, "z": Z, "v": V, "b": B}
+W = RANDOM.normal(size=(90, 100, 7))
+ARGS = {"x": X, "y": Y, "z": Z, "v": V, "b": B, "w": W}
 
 # what is a product, and the names of the routines that it becomes
 PRODUCTS = {
@@ -39,9 +40,14 @@ PRODUCTS = {
     'einsum("ki,kj->ij", y, z.T)': ["matmul"],
     'einsum("bik,kj->bij", b, y)': ["matmul"],
     'einsum("bik,bjk->bij", b, b)': ["matmul_nt"],
-    'einsum("bik,bjk->bij", b, b + 1)': ["matmul"],
+    'einsum("bik,bjk->bij", b, b + 1)': ["matmul_nt"],
     "b @ y": ["matmul"],
     'einsum("bki,bkj->ij", b, b)': ["matmul_tn"],
+    'einsum("bik,kj->jib", b, y)': ["matmul"],
+    'einsum("bik,jk->jbi", b, tanh(z))': ["matmul_nt"],
+    'einsum("abk,kcd->acbd", b, b.T)': ["matmul_nt"],
+    'einsum("abc,bcd->ad", b, w)': ["matmul"],
+    'einsum("abc,bcd->da", b * b, w)': ["matmul"],
 }
 OTHERS = [
     "x @ v",
@@ -107,6 +113,36 @@ def test_a_layer_and_its_gradient():
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
     small = adc.value_and_grad(f)(x[:5], w, b)[1][0]
     np.testing.assert_allclose(small, dx[:5], rtol=1e-9)
+
+
+BLOCK = """def f(x: {0}[n, t, d], w: {0}[d, h], b: {0}[h], v: {0}[h, d]):
+    y = tanh(x @ w + b) @ v + x
+    return sum(y * y * y)"""
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f32"])
+def test_cases_of_one_factor_are_rows(dtype):
+    """A feed-forward block: two axes of points are one axis of the products, forward and in all gradients."""
+    kind = np.float64 if dtype == "f64" else np.float32
+    shapes = (40, 70, 32), (32, 33), (33,), (33, 32)
+    args = [(RANDOM.normal(size=shape) / 3).astype(kind) for shape in shapes]
+    f = adc.compile(BLOCK.format(dtype))
+    slow = adc.compile(BLOCK.format(dtype), backend="numpy")
+    close = {"rtol": 1e-9, "atol": 1e-9} if dtype == "f64" else {"rtol": 1e-3, "atol": 1e-2}
+    for derive in (adc.value_and_grad, lambda g: lambda *a: adc.hvp(g)(a, a)):
+        for one, other in zip(_arrays(derive(f)(*args)), _arrays(derive(slow)(*args)), strict=True):
+            np.testing.assert_allclose(one, other, **close)
+    gradient = adc.grad(f)
+    gradient(*args)
+    executable = gradient.specialise(gradient._last).executable
+    assert len(executable.select((40, 70, 32, 33)).products) == 6
+    nothing = [args[0][:0], *args[1:]]
+    for one, other in zip(_arrays(adc.grad(f)(*nothing)), nothing, strict=True):
+        np.testing.assert_array_equal(one, np.zeros_like(other))
+
+
+def _arrays(found):
+    return [a for part in found for a in _arrays(part)] if isinstance(found, tuple) else [found]
 
 
 @pytest.mark.parametrize("op", ["matmul", "matmul_nt", "matmul_tn"])
