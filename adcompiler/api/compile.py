@@ -9,37 +9,28 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType, SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any, overload
-
-import numpy as np
 
 from adcompiler.api.function import Function, SourceFunction
 from adcompiler.api.numba_functions import (
     NumbaFunction,
-    compiled_once,
     fitted,
-    is_prange,
     of_numba,
     why_refused,
 )
-from adcompiler.api.transforms import Gradient
+from adcompiler.api.surroundings import captured, meanings
 from adcompiler.errors import DtypeError, Error, FileError, MissingFileError, ParseError
 from adcompiler.frames import public
 from adcompiler.frontend.grammar.parse import parse
 from adcompiler.frontend.grammar.recovery import UNKNOWN, parse_all
 from adcompiler.frontend.grammar.tree import Module
-from adcompiler.frontend.library.builtins import BUILTINS
-from adcompiler.frontend.library.functionals import gradient_of
 from adcompiler.frontend.lowering.early_checks import ANY, check, mistakes
 from adcompiler.frontend.lowering.from_sympy import closure_from_sympy, is_sympy
 from adcompiler.frontend.lowering.program import closure_of, scope_of
-from adcompiler.frontend.values.values import Closure, Foreign, FunctionValue
-from adcompiler.ir.walk import postorder
+from adcompiler.frontend.values.values import Closure, FunctionValue
 from adcompiler.runtime.programs.options import Options, options
-from adcompiler.runtime.programs.python_constants import constant_array, with_defaults
-
-REFUSED = FunctionValue("refused", (), lambda *_: ANY)  # a function with errors, in those that call it
+from adcompiler.runtime.programs.python_constants import with_defaults
 
 
 @public
@@ -130,7 +121,7 @@ def cell(text: str, name: str | None, around: Mapping[str, Any], static: str, **
     module = parse("\n" + text, name="<cell>")
     if module.expression is not None and name is None:
         raise ParseError("the cell is an expression without a name", remedy="name it: %%adc f")
-    return _definitions(module, name or "", _meanings(around), _names(static), options(**given))
+    return _definitions(module, name or "", meanings(around), _names(static), options(**given))
 
 
 def _definitions(
@@ -256,7 +247,7 @@ def _closure_of(f: FunctionType, found: NumbaFunction | None = None) -> Closure:
         )
     indent = len(lines[0]) - len(lines[0].lstrip())
     module, errors = parse_all(text, f.__code__.co_filename, first, indent)
-    around = _captured(f, errors)
+    around = captured(f, module, errors)
     if errors:
         around[UNKNOWN] = ANY
     closure = closure_of(with_defaults(module, f), f.__name__, None, around)
@@ -285,110 +276,6 @@ def _without_text(f: FunctionType, error: Exception) -> Error:
     return Error(
         f"the source of {f.__name__} cannot be read: {why}", remedy=f"{where}; or pass adc.compile the text"
     )
-
-
-def _captured(f: FunctionType, errors: list[Error]) -> dict[str, Any]:
-    """The numbers and compiled functions among the names that `f` uses; `errors` takes what is wrong with
-    functions of numba."""
-    cells = {
-        name: cell.cell_contents
-        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True)
-        if _filled(cell)
-    }
-    seen: Mapping[str, Any] = {
-        **{n: f.__globals__[n] for n in _names_used(f.__code__) if n in f.__globals__},
-        **cells,
-    }
-    around = {n: v for n, v in seen.items() if getattr(v, "__wrapped__", None) is not f}
-    for name, value in around.items():
-        if of_numba(value) is not None:
-            try:
-                around[name] = compiled_once(value)
-            except Error as error:
-                errors.append(error)
-                around[name] = REFUSED
-    return _meanings(around)
-
-
-def _meanings(seen: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of captured names, except for modules and functions of the language."""
-    found: dict[str, Any] = {}
-    for name, value in seen.items():
-        if isinstance(value, ModuleType) or is_prange(value):
-            continue
-        if callable(value) and name in BUILTINS and not _ours(value):
-            continue
-        found[name] = _meaning(name, value)
-    return found
-
-
-def _names_used(code: CodeType) -> list[str]:
-    """The global names in a function's code, and in that of the comprehensions and functions inside."""
-    codes = postorder([code], lambda c: [k for k in c.co_consts if isinstance(k, CodeType)])
-    return [name for c in codes for name in c.co_names]
-
-
-def _ours(value: Any) -> bool:
-    """Whether a name means what it is in Python, though the language has a function of that name."""
-    if isinstance(value, FunctionType):
-        return not value.__module__.startswith("adcompiler.")  # adc.grad is the language's grad
-    return isinstance(value, Function) or of_numba(value) is not None
-
-
-def _meaning(name: str, value: Any) -> Any:
-    """What a name from the surrounding program is in the language."""
-    match value:
-        case SourceFunction():
-            return value.closure
-        case FunctionValue():
-            return value
-        case bool() | int() | float():
-            return value
-        case np.generic() if value.dtype.kind in "biuf":
-            return value.item()
-        case np.ndarray():
-            return constant_array(name, value)
-        case None | str():
-            return value
-        case tuple() if type(value) is tuple and _is_known(value):
-            return tuple(_meaning(name, item) for item in value)
-        case list() if _is_of_numbers(value):
-            return constant_array(name, np.array(value))
-        case Gradient() if isinstance(of := _meaning(name, value.of), Closure | FunctionValue):
-            return gradient_of(of, value.wrt, value.with_value, name)
-        case Function():
-            return Foreign(
-                "a function made by a transform", "only functions with a source can be called here"
-            )
-        case _ if of_numba(value) is not None:
-            return compiled_once(value).closure
-        case FunctionType():
-            return Foreign("a plain Python function", f"decorate {name} with @adc.function")
-    remedy = why_refused(value) or f"make {name} a parameter"
-    return Foreign(f"a {type(value).__name__} from the surrounding program", remedy)
-
-
-def _is_known(value: Any) -> bool:
-    """Whether a value is a number, a text or None, or a tuple of these."""
-    if type(value) is tuple:
-        return all(map(_is_known, value))
-    return value is None or isinstance(value, bool | int | float | str | np.bool | np.integer | np.floating)
-
-
-def _is_of_numbers(value: list[Any]) -> bool:
-    """Whether a list holds nothing but numbers, or rows equally long."""
-    try:
-        return np.asarray(value).dtype.kind in "biuf"
-    except ValueError:  # rows that differ in length
-        return False
-
-
-def _filled(cell: Any) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018
-    except ValueError:
-        return False
-    return True
 
 
 def _made(closure: Closure, static: Sequence[str], chosen: Options) -> SourceFunction:

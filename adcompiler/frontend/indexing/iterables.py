@@ -23,7 +23,7 @@ from adcompiler.frontend.values.rearranging import (
     stepped,
 )
 from adcompiler.frontend.values.sizes import Constraint
-from adcompiler.frontend.values.values import AnyValue, Held, Masked, RaggedRows, Value, describe
+from adcompiler.frontend.values.values import AnyValue, FunctionValue, Held, Masked, RaggedRows, Value, describe
 from adcompiler.ir.nodes import Element, Index, Input, Read, Size, const, is_const
 from adcompiler.ir.walk import is_computed, substitute
 from adcompiler.ops.build import apply
@@ -31,6 +31,13 @@ from adcompiler.pytree.containers import Container, Rows
 
 ITERATORS = ("range", "enumerate", "zip")
 PRANGE = "prange"
+
+
+def _only_iterated(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+    context.fail(ParseError, "prange belongs after `in`", span, "write for i in prange(n)")
+
+
+RANGE = FunctionValue("range", ("stop",), _only_iterated)  # numba's prange, by whatever name
 ITERATE = "iterate over range(n), an array, a tuple, or enumerate and zip of them"
 Steps = Generator[Any, AnyValue, AnyValue]
 FIT = "write as many names as there are elements"
@@ -85,6 +92,8 @@ def iterable(
 def called(node: tree.Expression, scope: Mapping[str, AnyValue]) -> str | None:
     """The function among range, enumerate and zip that an expression calls; numba's `prange` is `range`."""
     match node:
+        case tree.Call(function=tree.Name(id=name)) if scope.get(name) is RANGE:
+            return "range"
         case tree.Call(function=tree.Name(id=name)) if name in (*ITERATORS, PRANGE) and name not in scope:
             return "range" if name == PRANGE else name
         case tree.Call(function=tree.Attribute(value=tree.Name(id="numba" | "nb" as library), name=name)):

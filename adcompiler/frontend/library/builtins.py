@@ -26,7 +26,7 @@ from adcompiler.frontend.linalg.einsum import EINSUM
 from adcompiler.frontend.linalg.matrices import MATRICES
 from adcompiler.frontend.linalg.solving import LINALG
 from adcompiler.frontend.values import rearranging, reductions
-from adcompiler.frontend.values.builtin_arguments import Builtin, bind_arguments
+from adcompiler.frontend.values.builtin_arguments import Builtin, bind_arguments, known_integer
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.values import (
     AnyValue,
@@ -109,7 +109,13 @@ def _of_floats(name: str, kinds: Names[str]) -> Builtin:
 
 
 def _round(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
-    """The nearest integer; an integer is its own."""
+    """The nearest integer, or the nearest number with some decimals; an integer is its own."""
+    x, decimals = bind_arguments(context, "round", ("x", "decimals"), args, keywords, span, 1)
+    if decimals is not None:
+        scale = 10.0 ** known_integer(context, "decimals", decimals, 0, span)
+        scaled = context.elementwise("rint", (context.elementwise("multiply", (x, scale), span),), span)
+        return context.elementwise("divide", (scaled, scale), span)
+    args, keywords = [x], {}
     x = args[0] if len(args) == 1 and not keywords else None
     whole = isinstance(x, Value) and x.dtype == "i64"
     return x if whole else _elementwise("rint", "round")(context, args, keywords, span)

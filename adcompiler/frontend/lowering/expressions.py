@@ -323,6 +323,8 @@ class Expressions(Context):
         return listed(self, items, node.span) if node.kind == "list" else tuple(items)
 
     def attribute(self, node: tree.Attribute, scope: dict[str, AnyValue]) -> Steps:
+        if (whole := dotted(node)) in scope:  # of a module around the function
+            return (yield tree.Name(node.span, whole or ""))
         if (prefix := library(node.value, scope)) is not None:
             if prefix not in PREFIXES:
                 self.foreign(prefix, node)
@@ -376,7 +378,8 @@ class Expressions(Context):
                 self.fail(ParseError, cause, node.function.span, "write * to multiply")
         args: list[AnyValue] = []
         keywords: dict[str, AnyValue] = {}
-        if isinstance(node.function, tree.Attribute) and library(node.function.value, scope) is None:
+        method = isinstance(node.function, tree.Attribute) and dotted(node.function) not in scope
+        if method and library(node.function.value, scope) is None:
             args.append((yield node.function.value))  # a method: the array is the first argument
         for k, argument in enumerate(node.arguments):
             if isinstance(argument, tree.Starred):
@@ -427,6 +430,8 @@ class Expressions(Context):
         match node.function:
             case tree.Call():
                 return None
+            case tree.Attribute() if (whole := dotted(node.function)) in scope:
+                return self.callee(replace(node, function=tree.Name(node.function.span, whole or "")), scope)
             case tree.Name(id=name):
                 if isinstance(scope.get(name), Closure | FunctionValue):
                     return scope[name]
