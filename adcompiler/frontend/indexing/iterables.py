@@ -23,7 +23,15 @@ from adcompiler.frontend.values.rearranging import (
     stepped,
 )
 from adcompiler.frontend.values.sizes import Constraint
-from adcompiler.frontend.values.values import AnyValue, FunctionValue, Held, Masked, RaggedRows, Value, describe
+from adcompiler.frontend.values.values import (
+    AnyValue,
+    FunctionValue,
+    Held,
+    Masked,
+    RaggedRows,
+    Value,
+    describe,
+)
 from adcompiler.ir.nodes import Element, Index, Input, Read, Size, const, is_const
 from adcompiler.ir.walk import is_computed, substitute
 from adcompiler.ops.build import apply

@@ -371,7 +371,9 @@ _builtins |= {
 }
 BUILTINS: Mapping[str, Builtin] = _builtins
 # What takes the type of its elements, also by position: `zeros(n, np.float32)`.
-_TYPED = "zeros ones empty full arange linspace array asarray zeros_like ones_like empty_like full_like"
+_TYPED = (
+    "astype zeros ones empty full arange linspace array asarray zeros_like ones_like empty_like full_like"
+)
 TYPED = tuple(BUILTINS[name] for name in _TYPED.split())
 ELEMENTWISE = frozenset(_builtins[name] for name in (*TABLE, *ALIASES))
 
@@ -396,7 +398,8 @@ def takes_functions(target: Any) -> bool:
 
 # What may follow an array and a dot: each takes the array first, and then what the builtin takes.
 METHODS: Mapping[str, Builtin] = (
-    {
+    {"astype": BUILTINS["astype"]}
+    | {
         name: BUILTINS[name]
         for name in ("sum", "prod", "mean", "var", "std", "any", "all", "argmin", "argmax", "dot", "ravel")
     }

@@ -90,6 +90,18 @@ def converted(context: Context, x: AnyValue, dtype: AnyValue, span: Span) -> Any
     return Value(x.shape, cast(x.element, known), dtype in ("float", "int", "bool"))
 
 
+def _astype(context: Context, x: AnyValue, dtype: AnyValue, span: Span) -> AnyValue:
+    """`x.astype(dtype)`: floats become integers by truncation, as in NumPy."""
+    found = array(context, "astype", x, span)
+    if is_float(found.dtype) and DTYPES.get(dtype) == "i64":
+        fits = apply("less", apply("abs", cast(found.element, "f64")), BEYOND)
+        cause = "astype of a value that is not a 64-bit integer"
+        context.binders.check(fits, found.shape, cause, "test it first: isfinite(x)", span)
+        return Value(found.shape, cast(found.element, "i64"))
+    made: Value = converted(context, found, dtype, span)
+    return Value(made.shape, made.element)
+
+
 def with_dtype(function: Builtin) -> Builtin:
     """A function that creates an array, extended by `dtype=`."""
 
@@ -126,6 +138,7 @@ def _type(context: Context, x: AnyValue, span: Span) -> AnyValue:
 
 _NAMES = ("float64", "float32", "int64", "int32", "intp", "int_")
 CONVERSIONS: Mapping[str, Builtin] = {
+    "astype": builtin("astype", ("x", "dtype"), _astype),
     "type": builtin("type", ("x",), _type),
     **{name: _of_type(name) for name in _NAMES},
     "int": builtin("int", ("x",), _integer),

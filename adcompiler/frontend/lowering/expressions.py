@@ -385,7 +385,11 @@ class Expressions(Context):
             if isinstance(argument, tree.Starred):
                 args += self.unpacked(argument, (yield argument.value))
                 continue
-            if k and target in TYPED and (kind := (yield from self.type_named(argument, scope))) is not None:
+            if (
+                (k or method)
+                and target in TYPED
+                and (kind := (yield from self.type_named(argument, scope))) is not None
+            ):
                 keywords["dtype"] = kind
                 continue
             found = self.function_named(argument, scope) if takes_functions(target) else None

@@ -20,6 +20,7 @@ from adcompiler.ir.types import NUMPY, Dtype, is_float
 from adcompiler.pytree.containers import Container, check_depth, opened
 from adcompiler.pytree.kinds import ArgType, Kind, Static
 from adcompiler.runtime.arguments.adapters import Wrapper, adapter_of, as_numpy
+from adcompiler.runtime.arguments.counting import counting
 from adcompiler.runtime.arguments.device import HALVES, describe_on_device, is_on_device
 from adcompiler.runtime.arguments.ragged_arrays import described
 from adcompiler.runtime.arguments.refused import no_number, refuse_masked
@@ -28,6 +29,8 @@ from adcompiler.runtime.arguments.struct_arrays import MOST_ITEMS_APART, stacked
 FLOAT = ArgType("f64", (), weak=True)
 INTEGER = ArgType("i64", (), weak=True)
 BOOL = ArgType("bool", (), weak=True)
+EITHER = ArgType("i64", (), weak=True, open=True)  # a Python int for a parameter that may be an integer
+LIMIT = 2**53  # beyond, floats would round
 PLAIN = frozenset((np.ndarray, float, int, bool, np.float64))  # no containers, and no hooks
 DTYPE_OF: Mapping[str, Dtype] = {
     "?": "bool", "f": "f32", "d": "f64", **dict.fromkeys("bBhHiIlLqQ", "i64"),
@@ -44,7 +47,7 @@ REQUIRED: Any = inspect.Parameter.empty  # the default of a parameter that has n
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """One parameter: `integer` if its annotation makes Python ints integers, `floating` if it makes them
-    floats in lists too, `device` if its arrays may be on a CUDA device, `rows` if a list of many equal
+    floats in lists too, `counting` if the program may need an integer for it, `device` if its arrays may be on a CUDA device, `rows` if a list of many equal
     structs is one struct of arrays."""
 
     name: str
@@ -55,12 +58,14 @@ class Parameter:
     rows: bool = True
     default: Any = REQUIRED
     ragged: RowType | None = None
+    counting: bool = False
 
 
 def parameters_of(
     definition: tree.Def, static: Sequence[str], defaults: Mapping[str, Any]
 ) -> tuple[Parameter, ...]:
     """The parameters of a definition."""
+    counts = counting(definition)
     return tuple(
         Parameter(
             p.name,
@@ -69,6 +74,7 @@ def parameters_of(
             floating=kind is not None and is_float(kind.dtype),
             default=_as_argument(defaults[p.name]) if p.name in defaults else REQUIRED,
             ragged=annotated(p.annotation),
+            counting=kind is None and p.name in counts,
         )
         for p in definition.parameters
     )
@@ -130,7 +136,11 @@ def describe(parameter: Parameter, value: Any, depth: int = 0) -> tuple[Kind, An
     if kind is bool:
         return BOOL, value
     if kind is int:
-        return (INTEGER, _int64(parameter, value)) if parameter.integer else (FLOAT, _float(parameter, value))
+        if parameter.integer:
+            return INTEGER, _int64(parameter, value)
+        if parameter.counting and -LIMIT <= value < LIMIT:
+            return EITHER, value
+        return FLOAT, _float(parameter, value)
     if kind is not np.ndarray:
         if (container := opened(value, parameter.name)) is not None:
             return _leaves(parameter, container, depth)

@@ -1,7 +1,7 @@
-"""Lists as arguments, whose types are determined by lowering the program.
+"""Lists and Python ints as arguments, whose types are determined by lowering the program.
 
 A list of integers means floats, unless the program needs integers (indices, bounds): a call describes it as
-an `open` array of integers. The program is lowered with floats, and if that is refused, with as few integers
+an `open` array of integers. So does an int for a parameter that may count something (`counting.py`). The program is lowered with floats, and if that is refused, with as few integers
 as needed. A list of many equal structs is a struct of arrays; if that is refused, its items are separate
 arguments, and the reverse for a short list (`struct_arrays.py`).
 """
@@ -54,7 +54,7 @@ def typed(types: Types, integers: frozenset[int]) -> Types:
         k = next(number)
         if not kind.open:
             return kind
-        return replace(kind, dtype=INTEGERS if k in integers else FLOATS, weak=False, open=False)
+        return replace(kind, dtype=INTEGERS if k in integers else FLOATS, weak=not kind.ones, open=False)
 
     return tuple(map(one, types))
 
@@ -119,7 +119,7 @@ def converted(names: Sequence[str], values: Sequence[Any], given: Types, types: 
     if any(map(struct_arrays.has_lists, given)):
         values = list(_rearranged(names, given, types, iter(values)))
     pairs = zip(values, arrays_in(types), strict=True)
-    return [v.astype(float) if t.dtype == FLOATS and _holds_integers(v) else v for v, t in pairs]
+    return [_as_float(v) if t.dtype == FLOATS else v for v, t in pairs]
 
 
 def _rearranged(names: Sequence[str], given: Types, types: Types, values: Iterator[Any]) -> Iterator[Any]:
@@ -127,5 +127,8 @@ def _rearranged(names: Sequence[str], given: Types, types: Types, values: Iterat
         yield from struct_arrays.converted(one, other, values, name)
 
 
-def _holds_integers(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.kind == "i"
+def _as_float(value: Any) -> Any:
+    """A value of an argument that is a float: Python's integers, and arrays of integers, are converted."""
+    if type(value) is int:
+        return float(value)
+    return value.astype(float) if isinstance(value, np.ndarray) and value.dtype.kind == "i" else value

@@ -13,8 +13,11 @@ from adcompiler.ir.walk import is_computed, rewrite
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 from adcompiler.pytree.kinds import ArgType, Kind
 from adcompiler.runtime.arguments.ragged_arrays import refuse
-from adcompiler.runtime.arguments.signature import as_floats
+from adcompiler.runtime.arguments.signature import EITHER, as_floats
 from adcompiler.runtime.reports.show import default_types
+
+
+INTEGER = ArgType("i64")
 
 
 def for_c(f: Any, compared: list[Constraint] | None = None) -> Func:
@@ -33,7 +36,8 @@ def for_numba(f: Any, given: Sequence[Kind], compared: list[Constraint] | None =
     and nobody compares it: without `compared`, or where the lengths depend on values.
     """
     pairs = zip(given, f.parameters, strict=True)
-    lowered = f.trace(tuple(as_floats(kind, p.integer) for kind, p in pairs))
+    types = tuple(EITHER if p.counting and k == INTEGER else as_floats(k, p.integer) for k, p in pairs)
+    lowered = f.trace(f.with_integer_lists(types) if EITHER in types else types)
     found = [c for c in lowered.constraints if not c.merged and not is_const(c.right, 0)]
     if found and (compared is None or any(is_computed(n) for c in found for n in (c.left, c.right))):
         raise ShapeError(f"{f.__name__} needs lengths checked at each call", remedy="call it from Python")
