@@ -48,7 +48,8 @@ def captured(f: FunctionType, module: tree.Module, errors: list[Error]) -> dict[
             except Error as error:
                 errors.append(error)
                 around[name] = REFUSED
-    return meanings(around)
+    found = meanings(around)
+    return {n: v for n, v in found.items() if "." not in n or not isinstance(v, Foreign)}
 
 
 def meanings(seen: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,7 +67,7 @@ def meanings(seen: Mapping[str, Any]) -> dict[str, Any]:
 def _parts_of_modules(module: tree.Module, around: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """What dotted names such as `core.norm` are, where `core` is a module whose name the language does not
     know."""
-    for node in postorder([module], tree.children):
+    for node in postorder(list[tree.Tree]((module,)), tree.children):
         whole = dotted(node) if isinstance(node, tree.Attribute) else None
         if whole is None or whole.rpartition(".")[0] in PREFIXES:
             continue
@@ -130,9 +131,9 @@ def meaning(name: str, value: Any) -> Any:
 
 def _of_mathematics(value: Any) -> str | None:
     """The name of a function of Python or NumPy that has another name in the surrounding program."""
-    name = getattr(value, "__name__", None)
-    known = callable(value) and isinstance(name, str) and name in BUILTINS
-    return name if known and any(getattr(m, name, None) is value for m in MATHEMATICS) else None
+    name = getattr(value, "__name__", "")
+    known = callable(value) and name in BUILTINS
+    return str(name) if known and any(getattr(m, name, None) is value for m in MATHEMATICS) else None
 
 
 def _is_known(value: Any) -> bool:

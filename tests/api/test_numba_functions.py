@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
+import math as m
 import pickle
+import sys
+from math import erf as _erf
 from typing import Any
 
 import numba as nb
 import numpy as np
+import numpy.linalg as la
 import pytest
 from numba import cfunc, guvectorize, njit, prange, stencil, vectorize
 from numpy.testing import assert_allclose, assert_array_equal
 
 import adcompiler as adc
 
+here, _range = sys.modules[__name__], prange
 SCALE = 2.0
 TABLE = np.array([[1.0, 2.0], [3.0, 4.0]])
 X = np.array([0.3, -0.7, 1.2, 0.5])
@@ -114,6 +119,18 @@ def test_closures_and_functions_as_constants() -> None:
         return g
 
     assert adc.grad(made(weighted, 3.0))(0.0) == 2.0 + 3.0
+
+
+def test_renamed_functions_and_parts_of_modules() -> None:
+    @njit
+    def f(x):
+        total = 0.0
+        for i in _range(len(x)):
+            total += m.sin(x[i]) + _erf(x[i]) * m.pi + here.SCALE * here.weighted(x[i])
+        return total + la.norm(x)
+
+    assert_allclose(adc.function(f)(X), f(X))
+    assert adc.check_grad(f, X) < 1e-6
 
 
 def test_tuples_early_returns_and_exceptions() -> None:

@@ -378,15 +378,17 @@ class Expressions(Context):
                 self.fail(ParseError, cause, node.function.span, "write * to multiply")
         args: list[AnyValue] = []
         keywords: dict[str, AnyValue] = {}
-        method = isinstance(node.function, tree.Attribute) and dotted(node.function) not in scope
-        if method and library(node.function.value, scope) is None:
-            args.append((yield node.function.value))  # a method: the array is the first argument
+        owner: tree.Expression | None = None  # of a method: the array is the first argument
+        if isinstance(node.function, tree.Attribute) and dotted(node.function) not in scope:
+            owner = node.function.value if library(node.function.value, scope) is None else None
+        if owner is not None:
+            args.append((yield owner))
         for k, argument in enumerate(node.arguments):
             if isinstance(argument, tree.Starred):
                 args += self.unpacked(argument, (yield argument.value))
                 continue
             if (
-                (k or method)
+                (k or owner is not None)
                 and target in TYPED
                 and (kind := (yield from self.type_named(argument, scope))) is not None
             ):

@@ -47,8 +47,8 @@ REQUIRED: Any = inspect.Parameter.empty  # the default of a parameter that has n
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """One parameter: `integer` if its annotation makes Python ints integers, `floating` if it makes them
-    floats in lists too, `counting` if the program may need an integer for it, `device` if its arrays may be on a CUDA device, `rows` if a list of many equal
-    structs is one struct of arrays."""
+    floats in lists too, `counting` if the program may need an integer for it, `device` if its arrays may be
+    on a CUDA device, `rows` if a list of many equal structs is one struct of arrays."""
 
     name: str
     static: bool

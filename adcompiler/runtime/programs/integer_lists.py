@@ -1,9 +1,10 @@
 """Lists and Python ints as arguments, whose types are determined by lowering the program.
 
 A list of integers means floats, unless the program needs integers (indices, bounds): a call describes it as
-an `open` array of integers. So does an int for a parameter that may count something (`counting.py`). The program is lowered with floats, and if that is refused, with as few integers
-as needed. A list of many equal structs is a struct of arrays; if that is refused, its items are separate
-arguments, and the reverse for a short list (`struct_arrays.py`).
+an `open` array of integers. So does an int for a parameter that may count something (`counting.py`). The
+program is lowered with floats, and if that is refused, with as few integers as needed. A list of many equal
+structs is a struct of arrays; if that is refused, its items are separate arguments, and the reverse for a
+short list (`struct_arrays.py`).
 """
 
 from __future__ import annotations

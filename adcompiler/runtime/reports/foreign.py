@@ -16,7 +16,6 @@ from adcompiler.runtime.arguments.ragged_arrays import refuse
 from adcompiler.runtime.arguments.signature import EITHER, as_floats
 from adcompiler.runtime.reports.show import default_types
 
-
 INTEGER = ArgType("i64")
 
 

@@ -81,9 +81,43 @@ def f(x):
     y.fill(T(0.5) + x[0])
     z = x.copy()
     z.sort()
-    return np.sum(y * z[0]) * np.float64(2) + np.int64(x[0]) + np.empty_like(z, dtype=np.float32)[0]
+    z[1:] = np.round(z[1:], 2).astype(np.float64)
+    k = (2 * x[1:]).astype(int)
+    empty = np.empty_like(z, dtype=np.float32)
+    return np.sum(y * z[0]) * np.float64(2) + k[0] - 2 + np.int64(x[0]) + empty[0]
 """)
     x = np.array([1.5, 1.25, 3.0])
     assert_allclose(f(x), 3 * 2.0 * 1.25 * 2 + 1)
     assert adc.check_grad(f, x, order=2) < 1e-6
     assert adc.grad(f)(x.astype(np.float32)).dtype == np.float32
+
+
+# A Python int is an integer where the program needs one, directly or through other names and functions.
+COUNTS = """
+def total(x, m):
+    return sum(x[i] for i in range(m))
+
+def f(x, n, p):
+    last = n - 1
+    y = zeros(n)
+    for i in range(last):
+        y[i] = x[i] ** p
+    return total(y, last)
+"""
+
+
+def test_python_ints_count_and_are_floats_otherwise() -> None:
+    f, x = adc.compile(COUNTS), np.array([1.5, 2.0, 3.0])
+    for _ in range(2):  # the second call goes through the cache
+        assert_allclose(f(x, 3, 2), 1.5**2 + 2.0**2)
+    assert_allclose(f(x, 2, 3), 1.5**3)
+    slopes = adc.grad(f)(x, 3, 2)  # of x and p: n is an integer
+    assert_allclose(slopes[0], [3.0, 4.0, 0.0])
+    assert_allclose(slopes[1], 1.5**2 * np.log(1.5) + 2.0**2 * np.log(2.0))
+    assert adc.check_grad(f, x, 3, 2, order=2) < 1e-6
+    assert_allclose(adc.vmap(adc.grad(f, "x"), (0, None, None))(np.stack([x, x]), 3, 2), [slopes[0]] * 2)
+    assert_allclose(adc.jvp(f, (x, 3, 2), (x, None, None))[1], slopes[0] @ x)
+    pick = adc.compile("x[k]", args="x, k")
+    assert (pick(x, 1), pick(x, -1)) == (2.0, 3.0)
+    with pytest.raises(adc.DtypeError, match="an index must be an integer"):
+        pick(x, 1.5)

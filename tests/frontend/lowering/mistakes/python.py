@@ -121,7 +121,7 @@ ROWS: list[tuple[str, str, str, str, str, str, str]] = [
     ("x", "total = 0\nfor i in x:\n    total += »x[i]\nreturn total",
      "an index must be an integer, not a scalar of f64", "to count, write for i in range(len(x));", "",
      "total = 0\nfor i in range(len(x)):\n    total += x[i]\nreturn total", "sum(x)"),
-    ("x, k", "return sum(»x[:k])",
+    ("x, a", "return sum(»x[:a])",
      "the bounds of a slice must be integers or sizes", "annotate the parameter, k: int", "x, k: int",
      "return sum(x[:k])", "sum(x[:2])"),
     ("x", "return sum([sum(»ones(len(x) - i)) * x[i] for i in range(len(x))])",
