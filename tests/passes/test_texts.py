@@ -19,6 +19,7 @@ from adcompiler.ir.nodes import Func, Size
 from adcompiler.ir.textform.printer import show, show_name
 from adcompiler.ir.textform.reader import parse_func
 from adcompiler.ir.types import NUMPY
+from adcompiler.passes.chunks.partition import Stage, partition
 from adcompiler.passes.known_lengths import Known, for_lengths
 from adcompiler.passes.order.gemm import found, with_calls
 from adcompiler.passes.order.interchange import interchange
@@ -30,6 +31,7 @@ TEXTS = Path(__file__).parent / "texts"
 FILES = sorted(TEXTS.rglob("*.txt"))
 PIPELINE = (*SIMPLIFY, *OPTIMISE, *KERNEL)
 LENGTHS = ((5, 4, 3, 6), (11, 1, 2, 1), (0, 3, 0, 2), (4, 0, 2, 0))
+PARTITION = "chunks/partition"  # whose result is several programs
 KNOWN = Known(constant=((1, 3),), equal=((0, 2),))
 
 
@@ -86,10 +88,36 @@ def pass_of(path: Path) -> str:
     return path.relative_to(TEXTS).with_suffix("").as_posix()
 
 
+def stages(text: str) -> tuple[str, str]:
+    """A program and its stages where axes of length n are chunked; tests of Dask arrays run stages."""
+    before = parse_func(text)
+    check(before)
+    found = partition(before, [0], lambda length: 2).stages
+    for stage in found:
+        check(stage.func)
+    return shown(before), "".join(map(shown_stage, found))
+
+
+def shown_stage(stage: Stage) -> str:
+    """The program of a stage, and how the results of its blocks are put together."""
+    lines = [f"# {'for each block' if stage.grid else 'once'}\n"]
+    for name, output in zip(stage.func.result_names, stage.outputs, strict=True):
+        how = (
+            f"parts, combined by {output.op}"
+            if output.op
+            else "a block"
+            if any(p is not None for p in output.spec)
+            else "whole"
+        )
+        lines.append(f"# {name}: {how}\n")
+    return "".join((show(stage.func), "\n", *lines))
+
+
 @pytest.mark.parametrize("path", FILES, ids=pass_of)
 def test_a_pass(path: Path) -> None:
-    check_texts(path, partial(transformed, PASSES[pass_of(path)]))
+    name = pass_of(path)
+    check_texts(path, stages if name == PARTITION else partial(transformed, PASSES[name]))
 
 
 def test_every_pass_has_a_text() -> None:
-    assert {pass_of(path) for path in FILES} == set(PASSES), "each pass comes with a text"
+    assert {pass_of(path) for path in FILES} == {*PASSES, PARTITION}, "each pass comes with a text"
