@@ -48,7 +48,7 @@ def require_device(backend: str) -> None:
 
 @app.command()
 def bench(
-    only: Annotated[str | None, typer.Option(help="Workloads, with commas: gmm,lstm.")] = None,
+    only: Annotated[str | None, typer.Option(help="Workloads or programs, with commas: gmm,lstm.")] = None,
     peers: Annotated[str | None, typer.Option(help=f"Peers, with commas: {','.join(PEERS)}.")] = None,
     quick: Annotated[bool, typer.Option(help="Smaller sizes and fewer rounds.")] = False,
     repeat: Annotated[
@@ -71,13 +71,26 @@ def bench(
     save: Annotated[Path | None, typer.Option(help="Where to write the results, as JSON.")] = None,
     write: Annotated[bool, typer.Option(help="Write docs/benchmarks.md, its picture and its JSON.")] = False,
     note: Annotated[str, typer.Option(help="A sentence for the page, about this run.")] = "",
+    cliffs: Annotated[
+        bool, typer.Option("--cliffs", help="Programs as users write them, beside JAX, nest by nest.")
+    ] = False,
+    jax: Annotated[bool, typer.Option(help="With --cliffs: measure JAX too, if it is installed.")] = True,
+    json_: Annotated[
+        Path | None, typer.Option("--json", help="With --cliffs: where to write the results.")
+    ] = None,
     list_: Annotated[bool, typer.Option("--list", help="Print the workloads and measure nothing.")] = False,
 ) -> None:
     """Measure adcompiler beside kernels written by hand, PyTorch, JAX, autograd and CasADi."""
     if backend not in BACKENDS:
         raise typer.BadParameter(f"unknown backend {backend!r}: there are {', '.join(BACKENDS)}")
-    if bool(against) + busy + write > 1:
-        raise typer.BadParameter("choose one of --against, --busy and --write")
+    if bool(against) + busy + write + cliffs > 1:
+        raise typer.BadParameter("choose one of --against, --busy, --write and --cliffs")
+    if cliffs:
+        from bench.cliffs import command
+        from bench.cliffs import every as programs
+
+        names = chosen(only, tuple(programs()), "program")
+        return command.run(names, size or "full", threads, jax, json_, typer.echo)
     require_device(backend)
     workloads = every()
     if list_:

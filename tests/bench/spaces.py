@@ -28,6 +28,17 @@ COMMON = (
 )
 
 
+class Space(SimpleNamespace):
+    """Functions by name; all that are not given are those of a library, which is NumPy or has its names."""
+
+    def __init__(self, library: Any, **functions: Any) -> None:
+        super().__init__(**functions)
+        self._library = library
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._library, name)
+
+
 def torch_space() -> Any:
     """PyTorch: `sum(x, axis)` and `min(x, axis)` give values."""
     import torch
@@ -54,37 +65,33 @@ def jax_space() -> Any:
     def steps(body: Any, state: Any, inputs: Any, count: int) -> tuple[Any, Any]:
         return jax.lax.scan(body, state, inputs, length=count)
 
-    known = {name: getattr(jnp, name) for name in COMMON}
-    return SimpleNamespace(
-        **known,
+    return Space(
+        jnp,
         erf=jax.scipy.special.erf,
         sigmoid=jax.nn.sigmoid,
-        sum=jnp.sum,
-        min=jnp.min,
-        max=jnp.max,
         logsumexp=jax.scipy.special.logsumexp,
         steps=steps,
-        einsum=jnp.einsum,
         logdet=lambda a: jnp.linalg.slogdet(a)[1],
         det=jnp.linalg.det,
+        inv=jnp.linalg.inv,
         solve=jnp.linalg.solve,
         cholesky=jnp.linalg.cholesky,
         lower=partial(jax.scipy.linalg.solve_triangular, lower=True),
         lgamma=jax.scipy.special.gammaln,
         softplus=jax.nn.softplus,
         convolve=lambda x, w: jnp.convolve(x, w[::-1], mode="valid"),
+        conv=lambda x, k: jax.lax.conv(x, k, (1, 1), "VALID"),
         add_at=lambda x, places, values: x.at[places].add(values),
-        array=jnp.array,
-        eye=jnp.eye,
-        zeros=jnp.zeros,
+        set_at=lambda x, places, values: x.at[places].set(values),
     )
 
 
 def complex_space() -> Any:
     """NumPy where arguments may be complex: no absolute values, and no conjugates."""
+    import scipy.special
     from scipy.special import loggamma
 
-    def logsumexp(x: Any, axis: int) -> Any:
+    def logsumexp(x: Any, axis: int | None = None) -> Any:
         shift = np.max(np.real(x), axis, keepdims=True)
         return np.log(np.sum(np.exp(x - shift), axis)) + np.squeeze(shift, axis)
 
@@ -100,16 +107,22 @@ def complex_space() -> Any:
         np.add.at(total, places, values)
         return total
 
-    known = {name: getattr(np, name) for name in COMMON}
-    return SimpleNamespace(
-        **known,
+    def set_at(x: Any, places: Any, values: Any) -> Any:
+        changed = x + 0 * np.sum(values)
+        changed[places] = values
+        return changed
+
+    return Space(
+        np,
+        abs=lambda x: np.where(np.real(x) < 0, -x, x),
+        floor=lambda x: np.floor(np.real(x)),
         sigmoid=lambda x: 1 / (1 + np.exp(-x)),
-        sum=np.sum,
+        erf=scipy.special.erf,
         logsumexp=logsumexp,
         steps=unrolled,
-        einsum=np.einsum,
         logdet=lambda a: np.log(np.linalg.det(a)),
         det=np.linalg.det,
+        inv=np.linalg.inv,
         solve=np.linalg.solve,
         cholesky=cholesky,
         lower=np.linalg.solve,
@@ -117,9 +130,7 @@ def complex_space() -> Any:
         softplus=lambda x: np.log1p(np.exp(x)),
         convolve=lambda x, w: np.convolve(x, w[::-1], mode="valid"),
         add_at=add_at,
-        array=np.array,
-        eye=np.eye,
-        zeros=np.zeros,
+        set_at=set_at,
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.cliffs.measure import cliff
 from bench.compare import differences, leaves
 from bench.isolate import Outcome, Task, confine, reason
 from bench.workload import Run, Workload
@@ -34,7 +35,7 @@ def main(text: str) -> None:
     confine(task["threads"])
     if task["kind"] == "serve":
         return serve(task)
-    outcome = {"time": times, "first": first, "memory": memory}[task["kind"]](task)
+    outcome = {"time": times, "first": first, "memory": memory, "cliff": cliff}[task["kind"]](task)
     Path(task["answer"]).write_text(json.dumps(outcome))
 
 

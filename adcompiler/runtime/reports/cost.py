@@ -78,14 +78,14 @@ def cost(f: Shown, wrt: Any, types: Types, values: Sequence[Any]) -> Costs:
             f"{f.__name__} is compiled for {f.backend}: costs are computed only for CPU kernels",
             remedy='compile it with backend="cpu"',
         )
-    kernels = [Measured(k) for k in _kernels(f, wrt, types, values)]
-    first = kernels[0].kernel
+    measured = [Measured(k) for k in kernels(f, wrt, types, values)]
+    first = measured[0].kernel
     sizes = dict(zip(first.program.func.size_names, first.sizes, strict=True))
     most = get_num_threads()
-    if any(k.is_too_fast for k in kernels):
-        measure_again({1, most}, set().union(*(k.operations for k in kernels)))
+    if any(k.is_too_fast for k in measured):
+        measure_again({1, most}, set().union(*(k.operations for k in measured)))
     machine = [ceilings(n) for n in sorted({1, most})]
-    return Costs(f.__name__, sizes, machine, kernels)
+    return Costs(f.__name__, sizes, machine, measured)
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Costs:
         return {"function": self.function, "lengths": self.sizes, "machine": self.machine, "kernels": kernels}
 
 
-def _kernels(f: Shown, wrt: Any, types: Types, values: Sequence[Any]) -> Iterator[Kernel]:
+def kernels(f: Shown, wrt: Any, types: Types, values: Sequence[Any]) -> Iterator[Kernel]:
     """The value; for a scalar its value with the gradient; forward and the usual propagate."""
     lowered = f.trace(types)
     value = Specialisation(lowered, f.backend)
@@ -167,7 +167,7 @@ class Measured:
         compiled = kernel_at(program.executable, sizes)
         assert isinstance(compiled, CpuKernel)
         how = compiled.mode.divided, compiled.threads
-        timed = Timed(compiled.made, compiled.precise, None, *how)
+        self.timed = timed = Timed(compiled.made, compiled.precise, None, *how)
         most = compiled.threads or get_num_threads()
         self.threads = most if timed.in_parallel(sizes) else 1
         counted = Counted(timed.func, _named(timed), sizes, program.values(args))
@@ -189,7 +189,7 @@ class Measured:
     @property
     def is_too_fast(self) -> bool:
         """Whether it is faster than what was measured of the machine lets it be."""
-        roofs = (max(_parts(w, ceilings(n))) for w, n in zip(self.nests, self.each, strict=True))
+        roofs = (roofline(w, ceilings(n)) for w, n in zip(self.nests, self.each, strict=True))
         return any(s and s < FAST * r for s, r in zip(self.seconds, roofs, strict=True))
 
     def report(self) -> Iterator[str]:
@@ -262,6 +262,11 @@ def _parts(work: Work, ceiling: Ceilings) -> tuple[float, float]:
     return ceiling.moving(work.bytes), arithmetic(work.operations, ceiling)
 
 
+def roofline(work: Work, ceiling: Ceilings) -> float:
+    """The least seconds that a nest can take: the longer of moving and computing."""
+    return max(_parts(work, ceiling))
+
+
 def _nest(work: Work, ceiling: Ceilings, measured: float | None) -> Iterator[str]:
     """What a nest does, and how near it comes to what the machine can do."""
     about = "" if work.exact else "about "
@@ -277,7 +282,7 @@ def _nest(work: Work, ceiling: Ceilings, measured: float | None) -> Iterator[str
     if work.registers:
         yield f"fused     {', '.join(work.registers)} stay{'s' * (len(work.registers) == 1)} in registers"
     moving, computing = _parts(work, ceiling)
-    roof = max(moving, computing)
+    roof = roofline(work, ceiling)
     waits = ", if iterations do not wait for each other" if work.in_order else ""
     parts = f"moving takes {in_words(moving)}, computing {in_words(computing)}"
     yield f"roofline  {in_words(roof)}: {parts}{waits}"
