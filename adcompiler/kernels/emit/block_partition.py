@@ -8,7 +8,7 @@ from math import prod
 from adcompiler.interpreter.reference import length
 from adcompiler.ir.nodes import Apply, Const, Element, Shape, Size
 from adcompiler.ir.walk import is_computed
-from adcompiler.kernels.emit.calls import is_product, tile
+from adcompiler.kernels.emit.calls import is_product, piece
 from adcompiler.kernels.emit.kernel import Kernel
 from adcompiler.kernels.emit.writer import Writer
 from adcompiler.kernels.schedule.schedule_tree import Loop, computed
@@ -112,7 +112,7 @@ def plan_lines(writer: Writer, kernel: Kernel, k: int) -> None:
 def _inside(loop: Loop) -> list[Shape]:
     """The lengths of the loops inside a nest, task by task."""
     domains = (
-        tile(t.array) if is_product(t.array) else [t.array.domain[axis] for axis in t.order[1:]]
+        piece(t.array) if is_product(t.array) else [t.array.domain[axis] for axis in t.order[1:]]
         for t in loop.tasks
     )
     return [tuple(n for n in domain if not computed((n,))) for domain in domains]

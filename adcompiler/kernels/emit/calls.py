@@ -1,11 +1,19 @@
-"""Calls of library routines in a kernel: one by one for each case; matrix products tile by tile."""
+"""Calls of library routines in a kernel, one by one for each case.
+
+A matrix product is called tile by tile, and several products one by one, in a nest that threads share.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import TypeGuard
 
 from adcompiler.ir.nodes import Array, Call, Element, Shape, const, is_const
 from adcompiler.kernels.emit.writer import Writer
 from adcompiler.kernels.routines.library import TILE
-from adcompiler.loopir.nodes import Access, Expr, Invoke, Var, literal
+from adcompiler.loopir.nodes import Access, Binary, Expr, For, Invoke, Var, literal, unsigned
+from adcompiler.loopir.nodes import Call as LoopCall
 from adcompiler.ops.build import apply
 
 
@@ -18,13 +26,27 @@ def routine(op: str) -> str:
 PRODUCTS = {"matmul": (-2, -1, -1), "matmul_nt": (-2, -1, -2), "matmul_tn": (-1, -2, -1)}
 
 
-def is_product(array: Array) -> bool:
-    """Whether an array is a product of two matrices."""
-    return isinstance(array, Call) and array.op in PRODUCTS and not array.cases
+def is_product(array: Array) -> TypeGuard[Call]:
+    """Whether an array is a product of two matrices, or of several pairs of them."""
+    return isinstance(array, Call) and array.op in PRODUCTS
 
 
-def tiles(product: Array) -> Element:
-    """The number of tiles of a product's result (`library.py`)."""
+def pieces(product: Call) -> Element:
+    """How many pieces threads share: the tiles of the result (`library.py`), or the cases."""
+    if not product.cases:
+        return _tiles(product)
+    return reduce(lambda a, b: apply("multiply", a, b), product.cases)
+
+
+def piece(product: Call) -> Shape:
+    """The points of a piece: of its result, and what is summed up for each."""
+    length = const(TILE, "i64")
+    result = product.shape[-2:] if product.cases else (length, length)
+    return *result, product.operands[0].shape[PRODUCTS[product.op][1]]
+
+
+def _tiles(product: Call) -> Element:
+    """The number of tiles of a product's result."""
     rows, columns = (
         apply("floor_divide", apply("add", n, const(TILE - 1, "i64")), const(TILE, "i64"))
         for n in product.shape[-2:]
@@ -32,27 +54,39 @@ def tiles(product: Array) -> Element:
     return apply("multiply", rows, columns)
 
 
-def tile(product: Array) -> Shape:
-    """The points of a tile: of its result, and what is summed up for each."""
-    assert isinstance(product, Call)
-    length = const(TILE, "i64")
-    return length, length, product.operands[0].shape[PRODUCTS[product.op][1]]
+def product(writer: Writer, made: Call, start: Expr, stop: Expr) -> None:
+    """The statements that fill some pieces of a product."""
+    if not made.cases:
+        writer.add(_invoked(writer, made, (), start, stop))
+        return
+    place: Expr = LoopCall("np.int64", (Var("case"),))
+    indices: list[Expr] = []
+    for n in reversed(made.cases[1:]):
+        length = writer.written(n)
+        indices.insert(0, unsigned(Binary("%", place, length)))
+        place = Binary("//", place, length)
+    indices.insert(0, unsigned(place))
+    body = _invoked(writer, made, indices, literal(0), writer.written(_tiles(made)))
+    writer.add(For("case", unsigned(start), unsigned(stop), [body]))
 
 
-def call(writer: Writer, made: Array, *given: Expr) -> None:
-    """The statements that fill the result of a call, or the parts `given`."""
+def call(writer: Writer, made: Array) -> None:
+    """The statements that fill the result of a call, case by case."""
     assert isinstance(made, Call)
-    if made.op in PRODUCTS and not given:
-        given = literal(0), writer.written(tiles(made))
+    tiles = (literal(0), writer.written(_tiles(made))) if made.op in PRODUCTS else ()
     axes = [f"c{k}" for k in range(len(made.cases))]
     heads = [writer.over(axis, n, d) for d, (axis, n) in enumerate(zip(axes, made.cases, strict=True))]
-    operands = [_part(writer, a, axes[len(axes) + 2 - a.rank :]) for a in made.operands]
-    into = _part(writer, made, axes)
-    writer.headed(heads, Invoke(routine(made.op), (*operands, into, *given)))
+    writer.headed(heads, _invoked(writer, made, [*map(Var, axes)], *tiles))
 
 
-def _part(writer: Writer, array: Array, axes: list[str]) -> Expr:
+def _invoked(writer: Writer, made: Call, case: Sequence[Expr], *pieces: Expr) -> Invoke:
+    """The call for one case."""
+    operands = [_part(writer, a, case[len(case) + 2 - a.rank :]) for a in made.operands]
+    return Invoke(routine(made.op), (*operands, _part(writer, made, case), *pieces))
+
+
+def _part(writer: Writer, array: Array, case: Sequence[Expr]) -> Expr:
     """The matrix of one case."""
-    spots = [literal(0) if is_const(n, 1) else Var(a) for a, n in zip(axes, array.shape, strict=False)]
+    spots = [literal(0) if is_const(n, 1) else at for at, n in zip(case, array.shape, strict=False)]
     indices = (*writer.row(array), *spots)
     return Access(writer.label(array), indices) if indices else Var(writer.label(array))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from adcompiler.analysis.loop_order import is_short
 from adcompiler.ir.nodes import Accumulate, Array, Element, Input, Read, Reduce, Shape
+from adcompiler.ir.nodes import Call as ArrayCall
 from adcompiler.ir.types import Dtype
 from adcompiler.kernels.emit import calls
 from adcompiler.kernels.emit.kernel import Buffer, Kernel, over_blocks
@@ -160,7 +161,7 @@ class Emitter(Statements):
         elif isinstance(item, Recurrence) and (strands := ParallelScan(item)).legal():
             self.strand(strands)
         elif isinstance(item, Task) and calls.is_product(item.array):
-            self.product(item)
+            self.product(item, item.array)
         else:
             self.body(self.driver, [item], {})
 
@@ -246,10 +247,10 @@ class Emitter(Statements):
         for stack, total in sums.items():
             self.add_up(self.labels[stack], stack.shape, total, partial[stack], k)
 
-    def product(self, task: Task) -> None:
-        """A product of matrices as a nest over the tiles of its result."""
-        k, writer = len(self.nests), self.function(Loop(calls.tiles(task.array), UNNUMBERED, [task]), ())
-        calls.call(writer, task.array, Var("start"), Var("stop"))
+    def product(self, task: Task, made: ArrayCall) -> None:
+        """A product of matrices as a nest over its pieces."""
+        k, writer = len(self.nests), self.function(Loop(calls.pieces(made), UNNUMBERED, [task]), ())
+        calls.product(writer, made, Var("start"), Var("stop"))
         self.divide(k, writer)
 
     def function(self, loop: Loop, roots: Iterable[Element]) -> Writer:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from math import prod
 
 from adcompiler.ir.nodes import (
     Apply,
@@ -36,6 +37,7 @@ from adcompiler.ops.library import call
 
 SHORTEST_LENGTH = 32  # each of the three lengths
 KERNEL_POINTS = 2**18  # points from which a product is worth a call, and a kernel of its own
+CASE_POINTS = 2**15  # points that each of several products has at least: a library runs them one by one
 CALL_POINTS = 2**20  # those from which it is worth a call beside the kernel
 MOST_RESULT_RATIO = 8  # how many times as large as both factors the result may be
 
@@ -95,11 +97,11 @@ def found(func: Func) -> list[Product]:
 def chosen(lengths: Sequence[int], fewest: int | None = None) -> bool:
     """Whether to call BLAS for a product of these lengths: cases, i, j, k."""
     *cases, i, j, k = lengths
-    # Cases are better in the fused loops: a library runs them one by one.
+    points = i * j * k
     return (
-        not cases
-        and min(i, j, k) >= SHORTEST_LENGTH
-        and i * j * k >= (fewest or KERNEL_POINTS)
+        min(i, j, k) >= SHORTEST_LENGTH
+        and (not cases or points >= CASE_POINTS)
+        and prod(cases) * points >= (fewest or KERNEL_POINTS)
         and i * j <= MOST_RESULT_RATIO * k * (i + j)
     )
 

@@ -170,10 +170,12 @@ class Measured:
         self.timed = timed = Timed(compiled.made, compiled.precise, None, *how)
         most = compiled.threads or get_num_threads()
         self.threads = most if timed.in_parallel(sizes) else 1
-        counted = Counted(timed.func, _named(timed), sizes, program.values(args))
+        named = _named(timed)
+        counted = Counted(timed.func, named, sizes, program.values(args))
         self.nests = [counted.item(item) for item in timed.items]
         self.repeated, self.rest = counted.repeated(timed.items), counted.numbers(timed.rest)
-        self.reasons = [reasons(timed, k) if timed.has_clock else [] for k in range(len(timed.items))]
+        names = {timed.kernel.arrays[a]: name for a, name in named.items()}
+        self.reasons = [reasons(timed, k, names) if timed.has_clock else [] for k in range(len(timed.items))]
         found = seconds(timed, sizes, args, SECONDS)
         alone = self.whole if len(self.nests) == 1 else None
         self.seconds: list[float | None] = [alone] * len(self.nests) if found is None else [*found]

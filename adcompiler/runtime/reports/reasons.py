@@ -6,11 +6,11 @@ A roofline takes vectors at unit stride for granted. The reasons follow from the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from adcompiler.loopir.dependence import own_of
 from adcompiler.loopir.nodes import Access, Assign, Binary, Call, Expr, For, Invoke, Literal, Stmt, Var, While
 from adcompiler.loopir.outer_vectorisation import transformed
-from adcompiler.loopir.printer import text
 from adcompiler.loopir.short_loops import has_loops, short
 from adcompiler.loopir.vector_statements import Lanes
 from adcompiler.loopir.walk import accesses, assigned, mentions, read_by, reads, statements
@@ -21,13 +21,14 @@ from adcompiler.targets.llvm.vectors import total
 INDEX_CASTS = ("uint64", "np.int64")
 
 
-def reasons(timed: Timed, k: int) -> list[str]:
-    """What slows down the nest `k` of a timed kernel; empty if its loops have nothing that does."""
+def reasons(timed: Timed, k: int, names: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+    """What slows down the nest `k` of a timed kernel; empty if its loops have nothing that does. `names` are
+    those of arrays in the source, by their names in the kernel."""
     kernel = timed.kernel
     functions = {d.function.name: d.function.body for d in transformed(kernel.bare, kernel.rows)}
     body = _between(statements(kernel.bare[-1].body), f"_start{k}", f"_stop{k}")
     called = [s for name in _called(body) for s in functions.get(name, ())]
-    found = (reason for loop in _innermost([*called, *body]) for reason in _of(loop))
+    found = (reason for loop in _innermost([*called, *body]) for reason in _of(loop, names))
     return list(dict.fromkeys(found))
 
 
@@ -52,7 +53,7 @@ def _innermost(body: Sequence[Stmt]) -> Iterator[For | While]:
             yield s
 
 
-def _of(loop: For | While) -> Iterator[str]:
+def _of(loop: For | While, names: Mapping[str, str]) -> Iterator[str]:
     """What one innermost loop does that is slow."""
     if isinstance(loop, While):
         yield "its number of iterations is not known"
@@ -61,27 +62,28 @@ def _of(loop: For | While) -> Iterator[str]:
     for node in (n for s in statements(loop.body) for n in read_by(s)):
         match node:
             case Binary(op="//" | "%", right=right) if mentions(own, node) and not isinstance(right, Literal):
-                yield f"divides integers for each {loop.axis}: {text(node)}"
+                yield "divides integers"
             case Call(name=name) if name.partition(".")[0] in SOURCES and name not in CALLS:
                 yield f"calls {name} for one number at a time"
     once = assigned(*loop.body)
     defined = {s.name: s.value for s in loop.body if isinstance(s, Assign) and once[s.name] == 1}
     for at, stored in accesses(*loop.body):
         if mentions(own, *at.indices):
-            yield from _movement(loop.axis, at, defined, own, "stores" if stored else "reads")
+            what = f"{'stores' if stored else 'reads'} {names.get(at.array, at.array)}"
+            yield from (f"{what} {how}" for how in _movement(loop.axis, at, defined, own))
     for name in _carried(loop):
-        yield f"its iterations wait for each other: each reads {name} of the one before"
+        yield f"its iterations wait for each other: each reads {names.get(name, name)} of the one before"
 
 
-def _movement(axis: str, at: Access, defined: Mapping[str, Expr], own: set[str], does: str) -> Iterator[str]:
+def _movement(axis: str, at: Access, defined: Mapping[str, Expr], own: set[str]) -> Iterator[str]:
     """How an access goes through memory from iteration to iteration, if not along a row."""
     steps = [_step(index, axis, defined, own) for index in at.indices]
     if None in steps:
-        yield f"{does} {text(at)} at computed places"
+        yield "at computed places"
     elif any(steps[:-1]):
-        yield f"{does} {text(at)} from row to row"
+        yield "from row to row"
     elif steps[-1] not in (0, 1, -1):
-        yield f"{does} {text(at)} with a stride of {steps[-1]}"
+        yield f"with a stride of {steps[-1]}"
 
 
 def _step(index: Expr, axis: str, defined: Mapping[str, Expr], own: set[str]) -> int | None:

@@ -88,8 +88,8 @@ class Cuda:
     fast: bool = False
 
     def products(self, func: Func) -> tuple[Sequence[Product], int | None]:
-        """Those that are large."""
-        return found(func), None
+        """Those of two matrices that are large."""
+        return [p for p in found(func) if not p.cases], None
 
     def form(self, func: Func) -> Form:
         """All passes come when it is compiled."""

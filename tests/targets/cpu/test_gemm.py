@@ -91,7 +91,8 @@ def test_what_is_no_product_is_left_to_the_loops(source):
     [
         ((1024, 1024, 1024), True),
         ((4096, 256, 256), True),
-        ((64, 128, 128, 128), False),  # cases stay in the fused loops
+        ((64, 128, 128, 128), True),
+        ((2**12, 20, 20, 20), False),  # a library runs small cases one by one
         ((16, 16, 16), False),  # the loops are as fast
         ((1000, 8, 8, 8), False),
         ((50_000, 50_000, 64), False),  # all pairs of points: they are not to be stored
@@ -139,6 +140,32 @@ def test_cases_of_one_factor_are_rows(dtype):
     nothing = [args[0][:0], *args[1:]]
     for one, other in zip(_arrays(adc.grad(f)(*nothing)), nothing, strict=True):
         np.testing.assert_array_equal(one, np.zeros_like(other))
+
+
+ATTENTION = """def f(q: {0}[b, h, t, d], k: {0}[b, h, s, d], v: {0}[b, h, s, d]):
+    p = softmax(einsum("bhtd,bhsd->bhts", q, k) / sqrt(d), axis=3)
+    y = einsum("bhts,bhsd->bhtd", p, v)
+    return sum(y * y * y)"""
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f32"])
+def test_threads_share_several_products(dtype):
+    """Attention: products of each head, forward and in all gradients, of arrays of any layout."""
+    kind = np.float64 if dtype == "f64" else np.float32
+    args = [RANDOM.normal(size=(3, 2, 48 + 8 * (n > 0), 40)).astype(kind) for n in range(3)]
+    f, slow = (adc.compile(ATTENTION.format(dtype), backend=b) for b in ("cpu", "numpy"))
+    close = {"rtol": 1e-9, "atol": 1e-9} if dtype == "f64" else {"rtol": 1e-3, "atol": 1e-2}
+    for derive in (adc.value_and_grad, lambda g: lambda *a: adc.hvp(g)(a, a)):
+        for one, other in zip(_arrays(derive(f)(*args)), _arrays(derive(slow)(*args)), strict=True):
+            np.testing.assert_allclose(one, other, **close)
+    f(*args)
+    products = f.specialise(f._last).executable.select((3, 2, 48, 40, 56)).products
+    assert len(products) == 2
+    strided = [np.ascontiguousarray(a.transpose(3, 0, 1, 2)).transpose(1, 2, 3, 0) for a in args]
+    np.testing.assert_allclose(f(*strided), f(*args), rtol=1e-12 if dtype == "f64" else 1e-5)
+    alone, both = (adc.compile(ATTENTION.format(dtype), threads=n)(*args) for n in (1, 2))
+    assert alone == both
+    assert f(*(a[:0] for a in args)) == 0
 
 
 def _arrays(found):
