@@ -35,7 +35,7 @@ from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, is_computed, su
 from adcompiler.ops.build import apply
 from adcompiler.ops.library import call
 
-SHORTEST_LENGTH = 32  # each of the three lengths
+SHORTEST_LENGTH = 16  # each of the three lengths
 KERNEL_POINTS = 2**18  # points from which a product is worth a call, and a kernel of its own
 CASE_POINTS = 2**15  # points that each of several products has at least: a library runs them one by one
 CALL_POINTS = 2**20  # those from which it is worth a call beside the kernel
