@@ -1,4 +1,4 @@
-"""Block partition of nests: by lengths only, so that results do not depend on the number of threads."""
+"""Block partition of nests. It depends on lengths only, so results do not depend on the number of threads."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from adcompiler.kernels.schedule.schedule_tree import Loop, computed
 from adcompiler.loopir.outer_vectorisation import LEAST_LANES, MOST_LANES
 from adcompiler.loopir.printer import ATOM
 
-BLOCK = 8192  # points a block: partial sums stay accurate, and a block stays in cache
-STRAND = 1024  # points a block of which all iterations of a loop are done
+BLOCK = 8192  # points per block: partial sums stay accurate, and a block stays in cache
+STRAND = 1024  # points per block of a parallel scan, which runs all iterations of a loop
 MOST_BLOCKS = 1024
 MOST_WIDE_BLOCKS = 64  # where each block has partial sums of a whole array
-FEWEST = 8  # blocks of whole vectors, where blocks would else be smaller than a vector
-LINE = 8  # iterations that share lines of the cache: numbers in one
-ADDING = 64  # iterations of a block, where each lane has its own sums
+FEWEST = 8  # blocks of whole vectors, where blocks would otherwise be smaller than a vector
+LINE = 8  # numbers per cache line
+ADDING = 64  # least iterations per block if each lane has its own sums
 LONGEST = 2**62
 PARALLEL = 65536  # points from which the blocks of a program, or of a nest in an iteration, run in parallel
 HEAVY = 1 << 22  # points of an iteration of a nest from which loops inside it poll
@@ -31,7 +31,7 @@ Plan = Callable[[Sequence[int]], tuple[int, int, int, int]]
 
 
 def lengths(shape: Sequence[Element]) -> Lengths:
-    """A function from the values of the size symbols to lengths, none of them less than 0."""
+    """Return a function from the values of the size symbols to lengths, which are at least 0."""
     if all(isinstance(n, Size) for n in shape):
         numbers = [n.number for n in shape if isinstance(n, Size)]
         return lambda sizes: tuple(sizes[k] for k in numbers)
@@ -43,7 +43,7 @@ def lengths(shape: Sequence[Element]) -> Lengths:
 
 
 def _length(size: Element) -> Callable[[Sequence[int]], int]:
-    """A function from the values of the size symbols to one length; that of plain sums is a quick one."""
+    """Return a function from the values of the size symbols to one length, with fast paths for plain sums."""
     match size:
         case Size(number=number):
             return lambda sizes: sizes[number]
@@ -58,10 +58,10 @@ def _length(size: Element) -> Callable[[Sequence[int]], int]:
 def plan(kernel: Kernel, k: int, lanes: bool = False, adding: bool = False, tiled: bool = False) -> Plan:
     """The partition of a nest: number of blocks, iterations per block, total points and points per iteration.
 
-    Blocks are whole vectors where iterations are `lanes`, unless too few would be left for all threads; they
-    are several where lanes are `adding` to their own sums, which each block fills and adds up. Iterations
-    that are `tiled` share lines of the cache, so a block has as many. An outermost loop whose length the
-    program computes is one block.
+    If iterations are `lanes`, blocks are whole vectors unless too few would be left for all threads. If lanes
+    are `adding` to separate sums, a block is several vectors, since each block clears the sums and combines
+    them. `tiled` iterations share cache lines, so a block covers whole lines. An outermost loop whose length
+    the program computes is one block.
     """
     loop = kernel.nests[k]
     if is_computed(loop.size):
@@ -84,19 +84,19 @@ def plan(kernel: Kernel, k: int, lanes: bool = False, adding: bool = False, tile
 
 
 def is_long(loops: Sequence[Loop]) -> Callable[[Sequence[int]], bool]:
-    """Whether one of some loops in iterations has enough points for threads."""
+    """Whether any of these loops inside iterations has enough points for threads."""
     each = [_counts(loop) for loop in loops]
     return lambda sizes: any(prod(counts(sizes)) >= PARALLEL for counts in each)
 
 
 def _counts(loop: Loop) -> Callable[[Sequence[int]], tuple[int, int]]:
-    """The iterations of a nest, and the points of each; lengths that the program computes count as one."""
+    """The iterations of a nest, and the points of each. Lengths that the program computes count as one."""
     outer, inner = lengths((loop.size,)), [lengths(shape) for shape in _inside(loop)]
     return lambda sizes: (outer(sizes)[0], max(prod(shape(sizes)) for shape in inner))
 
 
 def plan_lines(writer: Writer, kernel: Kernel, k: int) -> None:
-    """The same as the text of a kernel's wrapper."""
+    """Write the plan as text of a kernel's wrapper."""
     loop = kernel.nests[k]
     if is_computed(loop.size):
         writer.line(f"rows{k}, blocks{k} = {LONGEST}, 1")
@@ -110,7 +110,7 @@ def plan_lines(writer: Writer, kernel: Kernel, k: int) -> None:
 
 
 def _inside(loop: Loop) -> list[Shape]:
-    """The lengths of the loops inside a nest, task by task."""
+    """For each task, the lengths of the loops inside a nest."""
     domains = (
         piece(t.array) if is_product(t.array) else [t.array.domain[axis] for axis in t.order[1:]]
         for t in loop.tasks
@@ -119,13 +119,13 @@ def _inside(loop: Loop) -> list[Shape]:
 
 
 def _often(kernel: Kernel, k: int) -> Shape:
-    """The iterations of a loop of the program that is a nest."""
+    """The iterations of the program loop that a nest runs, if any."""
     length = kernel.strands[k].loop.length if k in kernel.strands else None
     return () if length is None or computed((length,)) else (length,)
 
 
 def _limits(kernel: Kernel, k: int) -> tuple[int, int, int]:
-    """The points a block, the most blocks, and the points up to which there is one block."""
+    """The points per block, the maximum number of blocks, and the points up to which there is one block."""
     if k in kernel.strands:
         return STRAND, MOST_BLOCKS, 0
     wide = any(b.nest == k and b.shape for b in kernel.buffers)

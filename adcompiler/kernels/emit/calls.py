@@ -1,6 +1,6 @@
-"""Calls of library routines in a kernel, one by one for each case.
+"""Calls of library routines in a kernel, one per batch case.
 
-A matrix product is called tile by tile, and several products one by one, in a nest that threads share.
+Threads share the tiles of a matrix product, or the cases of a batched product.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ def routine(op: str) -> str:
     return f"library_{op}"
 
 
-# Of products, the axes of the rows of the first operand, of its terms, and of the columns of the second one.
+# For each product: the axes of the first operand's rows and summed terms, and of the second one's columns.
 PRODUCTS = {"matmul": (-2, -1, -1), "matmul_nt": (-2, -1, -2), "matmul_tn": (-1, -2, -1)}
 
 
 def is_product(array: Array) -> TypeGuard[Call]:
-    """Whether an array is a product of two matrices, or of several pairs of them."""
+    """Whether an array is a matrix product, possibly batched."""
     return isinstance(array, Call) and array.op in PRODUCTS
 
 
 def pieces(product: Call) -> Element:
-    """How many pieces threads share: the tiles of the result (`library.py`), or the cases."""
+    """The number of pieces that threads share: tiles of the result (`library.py`), or cases."""
     if not product.cases:
         return _tiles(product)
     return reduce(lambda a, b: apply("multiply", a, b), product.cases)
 
 
 def piece(product: Call) -> Shape:
-    """The points of a piece: of its result, and what is summed up for each."""
+    """The points of a piece: the elements of its result, times the terms summed for each."""
     length = const(TILE, "i64")
     result = product.shape[-2:] if product.cases else (length, length)
     return *result, product.operands[0].shape[PRODUCTS[product.op][1]]
@@ -55,7 +55,7 @@ def _tiles(product: Call) -> Element:
 
 
 def product(writer: Writer, made: Call, start: Expr, stop: Expr) -> None:
-    """The statements that fill some pieces of a product."""
+    """Fill the pieces from `start` to `stop` of a product."""
     if not made.cases:
         writer.add(_invoked(writer, made, (), start, stop))
         return
@@ -71,7 +71,7 @@ def product(writer: Writer, made: Call, start: Expr, stop: Expr) -> None:
 
 
 def call(writer: Writer, made: Array) -> None:
-    """The statements that fill the result of a call, case by case."""
+    """Write the statements that fill the result of a call, case by case."""
     assert isinstance(made, Call)
     tiles = (literal(0), writer.written(_tiles(made))) if made.op in PRODUCTS else ()
     axes = [f"c{k}" for k in range(len(made.cases))]

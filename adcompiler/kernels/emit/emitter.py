@@ -1,8 +1,8 @@
-"""From a schedule to the loop IR, which prints as readable numba source.
+"""Lowers a schedule to loop IR, which prints as readable numba source.
 
-A nest runs block by block over its outermost loop: `nestK(block, start, stop, ...)` does one block,
-and `run` calls the blocks in order, or in parallel with the same bits: a sum over the outermost loop
-leaves one partial sum per block, and these are added in order.
+A nest runs block by block over its outermost loop: `nestK(block, start, stop, ...)` runs one block. `run`
+calls the blocks in order, or in parallel with bitwise equal results: a sum over the outermost loop leaves one
+partial sum per block, and these are added in order.
 """
 
 from __future__ import annotations
@@ -57,16 +57,16 @@ from adcompiler.loopir.nodes import (
 
 
 def emit(made: Scheduled, allocates: bool = True, divides: bool = False) -> Kernel:
-    """The kernel of a program; `allocates`, if its functions may have small separate arrays; `divides`,
-    if threads share the iterations of its loops."""
+    """The kernel of a program. With `allocates`, its functions may have small local arrays. With `divides`,
+    threads share the iterations of its loops."""
     return Emitter(made, allocates, divides).kernel()
 
 
 class Emitter(Statements):
     """Writes the kernel of a program.
 
-    The loops in an iteration of a loop stand in the driver, or, if it `divides`, are nests too: that takes a
-    call a nest and iteration.
+    Loops inside an iteration of a program loop are part of the driver. With `divides` they are nests as well,
+    at the cost of one call per nest and iteration.
     """
 
     fills = True  # rows, before the diagonals of a matrix
@@ -91,7 +91,7 @@ class Emitter(Statements):
         self.buffers: list[Buffer] = []
         self.registers: dict[Task, str] = {}
         self.dropped: dict[Array, frozenset[int]] = {}  # axes that need no storage
-        self.rows: dict[Array, Buffer] = {}  # where one iteration after the other stores the rest
+        self.rows: dict[Array, Buffer] = {}  # the stored axes, reused by each iteration
         self.nested = set(self.schedule.tasks)
         self.adopt(self.schedule.tasks, lent)
         self.nests: list[Loop] = []
@@ -108,8 +108,8 @@ class Emitter(Statements):
         self.driver.dropped, self.driver.uncontracted = self.dropped, self.uncontracted
 
     def adopt(self, tasks: Sequence[Task], rows: Collection[Array]) -> None:
-        """Give the arrays of tasks names, and buffers where they are stored; `rows` have theirs, and nests
-        have small rows themselves."""
+        """Name the arrays of tasks, with buffers for the stored ones. Those in `rows` have buffers, and nests
+        keep small rows in local arrays."""
         for task in tasks:
             for array in task.arrays:
                 if array not in self.labels:
@@ -134,7 +134,7 @@ class Emitter(Statements):
         return task in self.nested or (self.divides and any(map(is_divisible, task.loops[:1])))
 
     def is_own(self, row: Buffer) -> bool:
-        """Whether a row is an array of the nest's function."""
+        """Whether a row is a local array of the nest's function."""
         return row.is_small and self.allocates
 
     # -- the driver ----------------------------------------------------------------------------
@@ -155,7 +155,7 @@ class Emitter(Statements):
         return Kernel(self.comment(), functions, self.func, *found, len(self.stamps), *iterations)
 
     def drive(self, item: Loop | Task) -> None:
-        """One item of the driver."""
+        """Write one item of the driver."""
         if isinstance(item, Loop):
             self.nest(item)
         elif isinstance(item, Recurrence) and (strands := ParallelScan(item)).legal():
@@ -166,7 +166,7 @@ class Emitter(Statements):
             self.body(self.driver, [item], {})
 
     def in_iteration(self, writer: Writer, item: Loop | Task) -> None:
-        """One item of an iteration of a loop."""
+        """Write one item of an iteration of a loop."""
         if isinstance(item, Loop) and writer is self.driver and is_divisible(item):
             if self.divides:
                 self.in_iterations.add(len(self.nests))
@@ -176,7 +176,7 @@ class Emitter(Statements):
         self.body(writer, [item], {})
 
     def run(self, writer: Writer, made: Schedule, write: Callable[[Loop | Task], None]) -> None:
-        """The items of a schedule in order, those under an `if` that only one branch needs."""
+        """Write the items of a schedule in order, under an `if` if only one branch needs them."""
         for element, needed in made.needs.elements.items():
             writer.needs[element] = meet(writer.needs.get(element, needed), needed)
         for needed, group in made.groups():
@@ -200,7 +200,7 @@ class Emitter(Statements):
         )
 
     def prepare(self, writer: Writer, item: Loop | Task) -> None:
-        """Space for the arrays of an item whose lengths the program computes, and zeros where it adds."""
+        """Allocate the arrays of an item whose lengths the program computes, and zero those it adds to."""
         for task in tasks_of(item):
             for array in task.arrays:
                 if task.stored and computed(array.shape) and array not in writer.prefixes:
@@ -213,7 +213,7 @@ class Emitter(Statements):
     # -- nests ---------------------------------------------------------------------------------
 
     def nest(self, loop: Loop) -> None:
-        """One nest: a function for a block, and the driver's loop over blocks."""
+        """Write one nest: a function for a block, and the driver's loop over blocks."""
         k, tasks = len(self.nests), loop.tasks
         writer = self.function(loop, (e for t in tasks for e in t.written))
         if k in self.in_iterations:
@@ -235,7 +235,7 @@ class Emitter(Statements):
             self.combine(t, accumulators[t], k)
 
     def strand(self, strands: ParallelScan) -> None:
-        """A loop of the program as a nest, which does all iterations of a block."""
+        """Write a program loop as a nest, which runs all iterations of a block."""
         k, rec = len(self.nests), strands.rec
         writer = self.function(Loop(strands.size, UNNUMBERED, strands.tasks), ())
         self.strands[k] = rec
@@ -248,7 +248,7 @@ class Emitter(Statements):
             self.add_up(self.labels[stack], stack.shape, total, partial[stack], k)
 
     def product(self, task: Task, made: ArrayCall) -> None:
-        """A product of matrices as a nest over its pieces."""
+        """Write a matrix product as a nest over its pieces."""
         k, writer = len(self.nests), self.function(Loop(calls.pieces(made), UNNUMBERED, [task]), ())
         calls.product(writer, made, Var("start"), Var("stop"))
         self.divide(k, writer)
@@ -261,7 +261,7 @@ class Emitter(Statements):
         return writer
 
     def keep_rows(self, writer: Writer, tasks: Sequence[Task], number: int) -> None:
-        """Rows of a nest are arrays of its function, or one of a buffer for each block."""
+        """Place rows of a nest in local arrays, or in a buffer with one row per block."""
         for array in (t.array for t in tasks if t.array in self.rows):
             row = self.rows[array]
             if self.is_own(row):
@@ -272,7 +272,7 @@ class Emitter(Statements):
                 writer.prefixes[array] = (BLOCK,)
 
     def divide(self, k: int, writer: Writer) -> None:
-        """The function of a nest, and the driver's loop over its blocks."""
+        """Add the function of a nest, and the driver's loop over its blocks."""
         used, rows = list(writer.used), Var(f"rows{k}")
         params = ["block", "start", "stop", *used]
         self.functions.append(Function(f"nest{k}", params, writer.scopes[0]))
@@ -284,7 +284,7 @@ class Emitter(Statements):
             self.driver.use(name)
 
     def local(self, tasks: Sequence[Task]) -> dict[Element, str]:
-        """Variables named after the user's names of their values."""
+        """Local variables for elements that the user named."""
         wanted = {e: name for t in tasks for e, name in t.named(self.func.names).items()}
         return {e: self.names.fresh(name) for e, name in wanted.items() if e.args}
 
@@ -294,7 +294,7 @@ class Emitter(Statements):
         return writer.use(self.partial_sums(task.array.dtype, shape, nest))
 
     def partial_sums(self, dtype: Dtype, shape: Shape, nest: int) -> str:
-        """A new buffer for partial sums of a nest, one of a shape a block."""
+        """A new buffer for partial sums of a nest: one array of `shape` per block."""
         name = f"part{len(self.buffers)}"
         self.buffers.append(Buffer(name, dtype, shape, nest))
         return name
@@ -320,7 +320,7 @@ class Emitter(Statements):
         self.add_up(name, task.array.shape, task.array, partial, nest, writer.row(task.array))
 
     def add_up(self, name: str, shape: Shape, reduced: Array, partial: str, nest: int, row: Row = ()) -> None:
-        """Combine arrays of partial results into one, or into a row of one."""
+        """Combine arrays of partial results into one array, or into a row of one."""
         writer, iterations = self.driver, self.driver.iterations
         self.fill(writer, name, shape, neutral(reduced), row)
         axes = [Var(f"i{d}") for d in range(len(shape))]
@@ -337,7 +337,7 @@ class Emitter(Statements):
     # -- inside a nest -------------------------------------------------------------------------
 
     def body(self, writer: Writer, items: Sequence[Loop | Task], partial: dict[Task, str]) -> None:
-        """Loops and statements in order."""
+        """Write loops and statements in order."""
         for item in items:
             if isinstance(item, Recurrence):
                 recurrence(self, writer, item)
@@ -364,7 +364,7 @@ class Emitter(Statements):
     def write_loop(
         self, writer: Writer, loop: Loop, limits: tuple[Expr, Expr], partial: dict[Task, str]
     ) -> None:
-        """One loop of a nest, and after it the places where it is wrong."""
+        """Write one loop of a nest, then overwrite the elements on diagonals."""
         known = {t: t.known for t in loop.tasks}
         found = {t: ties for t in loop.tasks if (ties := self.diagonals(writer, loop, t))}
         for task, ties in found.items():
@@ -380,14 +380,16 @@ class Emitter(Statements):
                 self.put(writer, task.array, indices, value)
 
     def diagonals(self, writer: Writer, loop: Loop, task: Task) -> list[Tie]:
-        """The few places of a row that conditions distinguish, if nothing reads it while it is made."""
+        """The few places of a row that conditions single out, if nothing reads the row while it is
+        computed."""
         if not self.fills or len(writer.loops) == writer.base or is_short(loop.size):
             return []
         found = tied_places(task, loop.number) if task in loop.body and task.stored else []
         return found if found and not writer.uses[Read(task.array, task.kept)] else []
 
     def cases(self, writer: Writer, loop: Loop, limits: tuple[Expr, Expr], partial: dict[Task, str]) -> None:
-        """The outermost loop of a nest, for each case of what decides between costly sides."""
+        """Write the outermost loop of a nest for each case of the conditions that choose between costly
+        sides."""
         for case in cases(e for t in loop.tasks for e in t.elements):
             for task in loop.tasks:
                 task.known = case

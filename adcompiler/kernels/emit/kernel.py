@@ -1,4 +1,4 @@
-"""The functions of a kernel in the loop IR, and the data that a call of it needs."""
+"""The functions of a kernel in loop IR, and the data needed to call it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from adcompiler.loopir.nodes import BLOCK, For, Function, Stmt, Var, literal
 from adcompiler.loopir.printer import source
 from adcompiler.loopir.rewrite import bare
 
-SMALL = 64  # elements of a row that is kept in registers if they suffice
+SMALL = 64  # elements of a row that may be kept in registers
 OPTIONS = 'error_model="numpy", fastmath={"contract"}, nogil=True'
 
 
 def with_header(comment: str, text: str) -> str:
-    """A module of generated functions: `comment`, imports, and the decorator `jit`."""
+    """A module of generated functions: `comment`, imports, and the `jit` decorator."""
     words = set(re.findall(r"\w+", text))
     lines = [f"import {name}" for name in ("math",) if name in words]
     lines += ["import numpy as np"] if "np" in words else []
@@ -41,21 +41,21 @@ def with_header(comment: str, text: str) -> str:
 
 @dataclass
 class Buffer:
-    """An array that a kernel needs besides its inputs: a result, a temporary, partial sums or rows."""
+    """An array that a kernel needs in addition to its inputs: a result, a temporary, partial sums or rows."""
 
     name: str
     dtype: Dtype
     shape: Shape
-    nest: int | None = None  # the nest whose number of blocks is one more length, the first one
+    nest: int | None = None  # the nest whose number of blocks is an additional leading length
 
     @property
     def is_small(self) -> bool:
-        """Whether registers may hold it."""
+        """Whether it may fit in registers."""
         return all(isinstance(n, Const) for n in self.shape) and prod(map(_value, self.shape)) <= SMALL
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """Lengths that are constant."""
+        """The lengths, all of them constant."""
         return tuple(map(_value, self.shape))
 
 
@@ -66,10 +66,10 @@ def _value(length: Element) -> int:
 
 @dataclass
 class Kernel:
-    """Functions and how to call the last one.
+    """Functions, and how to call the last one.
 
-    `run(*sizes, *inputs, *buffers, *blocks)` with two numbers a nest, how many blocks and how many
-    iterations a block; it returns the results of rank 0, and those whose lengths it computes, as a tuple.
+    `run(*sizes, *inputs, *buffers, *blocks)` takes two numbers per nest: the blocks and the iterations per
+    block. It returns a tuple of the results of rank 0 and those whose lengths it computes.
     """
 
     comment: str
@@ -81,11 +81,11 @@ class Kernel:
     scalars: tuple[Array, ...]
     arrays: dict[Array, str]
     sizes: tuple[str, ...]
-    rows: frozenset[str]  # buffers of which each iteration of a nest uses a part anew
-    stamps: int = 0  # times that it returns behind the scalars
-    in_iterations: AbstractSet[int] = frozenset()  # nests that stand in the iterations of loops
-    whole: Sequence[Loop] = ()  # loops in iterations that are not nests, but might be
-    strands: Mapping[int, Recurrence] = field(default_factory=dict)  # nests that are loops of the program
+    rows: frozenset[str]  # buffers that each iteration of a nest reuses
+    stamps: int = 0  # timestamps returned after the scalars
+    in_iterations: AbstractSet[int] = frozenset()  # nests inside iterations of program loops
+    whole: Sequence[Loop] = ()  # loops in iterations that are not nests, but could be
+    strands: Mapping[int, Recurrence] = field(default_factory=dict)  # nests that run program loops
 
     @cached_property
     def bare(self) -> tuple[Function, ...]:

@@ -1,4 +1,4 @@
-"""Identifiers of generated code: a user's name can never be a keyword or one of the code's own names."""
+"""Identifiers of generated code. User names never clash with keywords or with names of the generated code."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ RESERVED = frozenset((*NUMBA, *INTRINSICS, *SPECIAL, *CUDA, *DEFINED, *PYTHON))
 
 
 class Names:
-    """Hands out identifiers, each once."""
+    """Generates unique identifiers."""
 
     def __init__(self) -> None:
         self.taken: set[str] = set()
 
     def fresh(self, wanted: str) -> str:
-        """An ASCII identifier as close to `wanted` as can be."""
+        """An ASCII identifier as close to `wanted` as possible."""
         name = "".join(c if c.isascii() and (c.isalnum() or c == "_") else f"u{ord(c):x}" for c in wanted)
         if not name or name[0].isdigit():
             name = "x" + name

@@ -1,14 +1,14 @@
-"""Scans whose carry is elementwise along a parallel axis: each block of it runs all iterations.
+"""Scans whose carry is elementwise along a parallel axis: each block of the axis runs all iterations.
 
     for iteration:                               for block:  (in threads)
         for i in range(n):                      for iteration:
             p[i] = p[i] * t[i] + x[iteration]            for i in range(start, stop):
                                                         p[i] = p[i] * t[i] + x[iteration]
 
-is legal if no elements of the axis are combined before the loop ends. An iteration reads carried values, and
-values it has computed, only at the element's own place on that axis. A sum over the axis must be an out that
-nothing in the loop reads, and becomes a partial sum per block. A block then stays in the cache for all its
-iterations, and threads need not synchronise in each.
+This is legal if no elements of the axis are combined before the loop ends. An iteration must read carried and
+computed values only at the element's own place on that axis. A sum over the axis must be an out that nothing
+in the loop reads, and becomes a partial sum per block. A block stays in cache for all its iterations, and
+threads need not synchronise in each.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class NestEmitter(Emitter, Protocol):
 
 
 class ParallelScan:
-    """The axis along which a loop may be cut: its length, its place in each array that an iteration carries
-    or makes, and the sums over it."""
+    """The axis along which a loop may be split: its length, its position in each array that an iteration
+    carries or computes, and the sums over it."""
 
     def __init__(self, rec: Recurrence) -> None:
         assert rec.iteration is not None
@@ -58,11 +58,11 @@ class ParallelScan:
 
     @property
     def collected(self) -> list[tuple[Array, Array]]:
-        """The outs of an iteration, and the arrays that have them of all iterations."""
+        """Each out of an iteration, with the array that collects it over all iterations."""
         return list(zip(self.rec.outs, self.rec.loop.items[len(self.rec.slots) :], strict=True))
 
     def legal(self) -> bool:
-        """Whether no elements of the axis are combined."""
+        """Whether the loop can be split along the axis."""
         rec = self.rec
         if rec.loop.length is None or not self.loops or is_short(self.size):
             return False
@@ -73,12 +73,12 @@ class ParallelScan:
         return alike and known and carried and given and all(map(self.keeps_apart, self.tasks))
 
     def lengths(self) -> Iterator[Shape]:
-        """The lengths of all that the loop carries, makes and gives."""
+        """The lengths of all arrays that the loop carries, computes or returns."""
         yield from (a.shape for a in self.rec.loop.items)
         yield from ((*t.array.domain, *t.array.shape) for t in self.tasks)
 
     def keeps_apart(self, task: Task) -> bool:
-        """Whether a task reads at its own place only, and adds up nothing that the loop reads."""
+        """Whether a task reads only at its own place and adds up nothing that the loop reads."""
         array = task.array
         if isinstance(task, Recurrence) or isinstance(array, Accumulate | Call):
             return False
@@ -95,8 +95,7 @@ class ParallelScan:
 
 
 class StrandWriter(RecurrenceWriter):
-    """Writes all iterations of one block, `number` of the kernel's nests; `partial` are the names of its
-    sums."""
+    """Writes all iterations of one block of nest `number`; `partial` names the buffers of its sums."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
-"""Loops of a program in a kernel: iteration by iteration.
+"""Program loops in a kernel, iteration by iteration.
 
-Carried values are in variables, or in the buffers of the loop's final arrays; an iteration stores its outs in
+Carried values are in variables, or in the buffers of the loop's final arrays. An iteration stores its outs in
 their rows. A carried array is overwritten in place if nothing reads it afterwards; otherwise an iteration
 computes the new one in a second buffer.
 """
@@ -48,16 +48,16 @@ from adcompiler.loopir.nodes import (
 )
 
 # -- carried places ----------------------------------------------------------------------------------
-# Bufferisation of loops: what an iteration makes is put where it stays, if nothing reads afterwards
-# what was there.
+# Bufferisation of loops: an iteration writes a result to its final place if nothing reads the old value
+# afterwards.
 #
-# Else an iteration computes beside what it carries, and copies: every element of it in every iteration.
+# Otherwise it writes to a second buffer and copies every element in every iteration.
 
 
 @dataclass
 class Memory:
-    """The names of arrays, and the row of that name which an array is; `grown` are sums that are added to
-    what is there; `fresh` makes a name."""
+    """The names of arrays, and the row of the named buffer that each array occupies. Arrays in `grown` are
+    sums added to the old contents. `fresh` makes a name."""
 
     labels: dict[Array, str]
     rows: dict[Array, Row]
@@ -65,18 +65,18 @@ class Memory:
     fresh: Callable[[Array], str]
 
     def put(self, array: Array, where: Array, spot: Row = ()) -> None:
-        """Keep an array where another one is, at a spot of it."""
+        """Place an array in the memory of another one, at a spot of it."""
         self.labels[array] = self.labels[where]
         self.rows[array] = (*self.rows.get(where, ()), *spot)
 
     def same(self, array: Array, other: Array) -> bool:
-        """Whether two arrays are in one place."""
+        """Whether two arrays share a place."""
         rows = self.rows.get(array, ()), self.rows.get(other, ())
         return self.labels[array] == self.labels[other] and rows[0] == rows[1]
 
 
 class Places:
-    """Decides on the places of what an iteration of a loop makes."""
+    """Decides where the results of an iteration of a loop are stored."""
 
     def __init__(self, rec: Recurrence, memory: Memory) -> None:
         assert rec.iteration is not None
@@ -86,7 +86,7 @@ class Places:
         self.order = self.ordered()
         self.tasks = {a: t for t in self.order for a in t.arrays}
         self.reads = {t: reads_of(t) for t in self.order}
-        self.over: dict[Task, set[Array]] = {}  # the slots that a task overwrites
+        self.over: dict[Task, set[Array]] = {}  # the slots that each task overwrites
 
     def ordered(self) -> dict[Task, int]:
         """The tasks of an iteration in order, each with the number of its nest."""
@@ -94,7 +94,7 @@ class Places:
         return {t: k for k, item in enumerate(self.rec.iteration.body) for t in tasks_of(item)}
 
     def decide(self, parts: bool) -> None:
-        """Give places to what can have one; `parts`, also to a part of what is carried."""
+        """Assign places where possible; with `parts`, also inside carried arrays."""
         self.inner_loops()
         self.outs()
         for slot, final, update in self.updates():
@@ -107,12 +107,12 @@ class Places:
         self.starts()
 
     def updates(self) -> list[tuple[Array, Array, Array | tuple[carried_updates.CarriedStore, ...]]]:
-        """What is carried: slot, final array, and what an iteration does to it; numbers have no place."""
+        """The slot, final array and update of each carried array. Scalars have no place."""
         found = zip(self.rec.slots, self.finals, self.rec.results, strict=True)
         return [(s, f, u) for s, f, u in found if f.rank]
 
     def inner_loops(self) -> None:
-        """An inner loop carries in the place of what this one carries, and it replaces."""
+        """An inner loop reuses the place of a carried array that it replaces."""
         for slot, final, update in self.updates():
             if not isinstance(update, Item) or update in self.memory.labels:
                 continue
@@ -123,7 +123,7 @@ class Places:
                 self.over.setdefault(task, set()).add(slot)
 
     def free(self, slot: Array, task: Task) -> bool:
-        """Whether nothing reads the carried value besides a task, or after it."""
+        """Whether no other task reads the carried value in this nest or later."""
         place = self.order[task]
         return not any(
             r.array is slot
@@ -133,14 +133,14 @@ class Places:
         )
 
     def outs(self) -> None:
-        """An out is computed in its row."""
+        """Outs are computed directly in their rows."""
         axis = Var(axis_name(self.rec.number))
         for out, stack in zip(self.rec.outs, self.stacks, strict=False):
             if out.rank and out not in self.memory.labels:
                 self.memory.put(out, stack, (axis,))
 
     def whole(self, slot: Array, final: Array, update: Array) -> None:
-        """A new array, or a sum, takes the place of what is carried."""
+        """A new array, or a sum, takes the place of the carried one."""
         task = self.tasks.get(update)
         if update in self.memory.labels or isinstance(update, Item):
             return
@@ -149,7 +149,7 @@ class Places:
             self.memory.grown.add(update)
 
     def part(self, slot: Array, final: Array, store: carried_updates.CarriedStore) -> None:
-        """What is stored in the first rows is computed there, if these surely exist."""
+        """An array stored at leading indices is computed there, if these are surely valid."""
         task = self.tasks.get(store.array)
         fixed = [i for i in store.indices if isinstance(i, Element)]
         leading = list(store.indices) == [*fixed, *[None] * (len(store.indices) - len(fixed))]
@@ -159,15 +159,14 @@ class Places:
             self.memory.put(store.array, final, tuple(map(_spot, fixed)))
 
     def exists(self, index: Element, size: Element) -> bool:
-        """Whether an index is surely inside an axis."""
+        """Whether an index is known to be inside an axis."""
         if isinstance(index, Const):
             return isinstance(size, Const) and 0 <= index.value < size.value
         return isinstance(index, Index) and index.axis == self.rec.number and size is self.rec.loop.length
 
     def overwrites(self, slot: Array, task: Task, spot: Sequence[Element]) -> bool:
-        """Whether a new array can be written over a spot of what is carried: it reads only the element that
-        it replaces, and all else that reads the spot does so in earlier nests, or just before in one
-        iteration."""
+        """Whether a new array can overwrite a spot of a carried one: it reads only the element that it
+        replaces, and all other readers of the spot run in earlier nests, or earlier in the same iteration."""
         if not isinstance(task.array, Map):
             return False
         if task.loops:
@@ -188,13 +187,13 @@ class Places:
         return [tuple(substitute(i, task.index) for i in r.args) for r in self.reads[task] if r.array is slot]
 
     def holds(self, slot: Array, task: Task, spot: Sequence[Element]) -> bool:
-        """Whether a task reads a spot of what is carried in any case: then a variable has it, or what is made
-        of it, for tasks that come after."""
+        """Whether a task reads a carried spot unconditionally. A variable then holds it, or the result
+        computed from it, for later tasks."""
         reads = [r for r in _sure(task.array.elements) if isinstance(r, Read) and r.array is slot]
         return any(tuple(substitute(i, task.index) for i in r.args) == tuple(spot) for r in reads)
 
     def put_off(self, slot: Array, task: Task) -> None:
-        """Let a task be the last in its loop, if later ones read the slot and none of them what it makes."""
+        """Move a task to the end of its loop, if later ones read the slot and none reads its result."""
         body = task.loops[-1].body
         behind = body[body.index(task) + 1 :]
         later = [t for t in behind if isinstance(t, Task)]
@@ -206,7 +205,7 @@ class Places:
             self.order = self.ordered()
 
     def put_off_nest(self, slot: Array, task: Task) -> None:
-        """Let a nest be the last one, if later ones read the slot and none of them what it makes."""
+        """Move a nest to the end, if later ones read the slot and none reads its results."""
         assert self.rec.iteration is not None
         body = self.rec.iteration.body
         behind = body[body.index(task.loops[0]) + 1 :]
@@ -219,7 +218,7 @@ class Places:
     def may_wait(
         self, tasks: Sequence[Task], later: Sequence[Task], slot: Array, body: Sequence[Loop | Task]
     ) -> bool:
-        """Whether tasks may be done after later ones in a body, of which some read the slot."""
+        """Whether tasks may run after `later` tasks of a body, some of which read the slot."""
         read = {r.array for t in later for r in self.reads[t]}
         own = {r.array for t in tasks for r in self.reads[t]}
         made = {a for t in tasks for a in t.arrays}
@@ -227,7 +226,8 @@ class Places:
         return slot in read and not made & read and not own & gone
 
     def starts(self) -> None:
-        """What an inner loop starts with is made where the loop carries it, if nothing else reads it then."""
+        """The initial value of an inner loop is computed in the loop's own buffer, if nothing else needs
+        it."""
         memory, kept = self.memory, {*self.rec.outs, *self.stored()}
         for task in self.order:
             if not isinstance(task, Recurrence):
@@ -239,7 +239,7 @@ class Places:
                 if task.loop.operands.count(init) > 1 or not self.free(init, task):
                     continue
                 if item not in memory.labels and computed(item.shape):
-                    continue  # its place is made where the loop begins
+                    continue  # its buffer is allocated where the loop begins
                 taken = [s for s, f, _ in self.updates() if item in memory.labels and memory.same(item, f)]
                 if all(self.free(s, maker) and s not in {r.array for r in self.reads[maker]} for s in taken):
                     if item not in memory.labels:
@@ -247,13 +247,13 @@ class Places:
                     memory.put(init, item)
 
     def stored(self) -> list[Array]:
-        """The arrays that are carried on."""
+        """The arrays carried to the next iteration."""
         results = self.rec.results
         return [a for r in results for a in ([s.array for s in r] if isinstance(r, tuple) else [r])]
 
 
 def _sure(elements: Sequence[Element]) -> set[Element]:
-    """What is evaluated in any case: of a choice its condition, and what both of its sides evaluate."""
+    """The elements evaluated unconditionally: for a select, its condition and what both sides evaluate."""
     found: dict[Element, set[Element]] = {}
     for e in postorder(elements, lambda e: e.args):
         parts = [found[a] for a in e.args]
@@ -265,14 +265,14 @@ def _sure(elements: Sequence[Element]) -> set[Element]:
 
 
 def _apart(one: Sequence[Element], other: Sequence[Element]) -> bool:
-    """Whether two places are surely not the same."""
+    """Whether two places are known to differ."""
     return any(
         isinstance(a, Const) and isinstance(b, Const) and a is not b for a, b in zip(one, other, strict=True)
     )
 
 
 def _spot(index: Element) -> Expr:
-    """An index that surely exists."""
+    """The expression of an index known to be valid."""
     if isinstance(index, Index):
         return Var(axis_name(index.axis))
     assert isinstance(index, Const)
@@ -280,7 +280,7 @@ def _spot(index: Element) -> Expr:
 
 
 class Emitter(Protocol):
-    """The part of the kernel emitter for a loop."""
+    """The part of the kernel emitter used by loops."""
 
     labels: dict[Array, str]
 
@@ -291,14 +291,14 @@ class Emitter(Protocol):
 
 
 def recurrence(emitter: Emitter, writer: Writer, rec: Recurrence) -> None:
-    """A loop, and its iterations."""
+    """Write a loop and its iterations."""
     RecurrenceWriter(emitter, writer, rec).write()
 
 
 class RecurrenceWriter:
-    """Writes a loop of the program into a function."""
+    """Writes a program loop into a function."""
 
-    parts = True  # whether a part of what is carried may be the place of an array
+    parts = True  # whether an array may be placed inside a carried one
 
     def __init__(self, emitter: Emitter, writer: Writer, rec: Recurrence) -> None:
         self.emitter, self.writer, self.rec = emitter, writer, rec
@@ -319,7 +319,7 @@ class RecurrenceWriter:
             writer.prefixes[row] = (*self.row(array), Var(axis_name(rec.number)))
 
     def write(self) -> None:
-        """The whole loop."""
+        """Write the whole loop."""
         writer, rec = self.writer, self.rec
         for final, init in zip(self.finals, rec.loop.inits, strict=True):
             value = filling(init)
@@ -341,7 +341,7 @@ class RecurrenceWriter:
             writer.add(Assign(self.labels[self.stacks[-1]], Call("np.int64", (Var(axis),))))
 
     def adopt(self) -> None:
-        """Names, and space, for what an iteration makes."""
+        """Names and buffers for the arrays of an iteration."""
         for made in (self.rec.before, self.rec.iteration):
             if made is not None:
                 self.emitter.adopt(made.tasks, self.writer.prefixes)
@@ -362,7 +362,7 @@ class RecurrenceWriter:
             writer.open(loop, counted(axis, size, kind="program"))
 
     def iteration(self, axis: str) -> None:
-        """One iteration: the test, the body, and what is carried on."""
+        """One iteration: the test, the body, and the updates of carried values."""
         rec, writer = self.rec, self.writer
         if rec.before is not None and rec.test is not None:
             self.run(rec.before)
@@ -382,13 +382,13 @@ class RecurrenceWriter:
         return [a for t in tasks for a in t.arrays]
 
     def place(self) -> None:
-        """Let what an iteration makes be made where it stays, if it can be."""
+        """Let results of an iteration be computed in their final place where possible."""
         writer = self.writer
         memory = Memory(self.labels, writer.prefixes, writer.grown, self.emitter.fresh)
         Places(self.rec, memory).decide(self.parts)
 
     def carry(self) -> None:
-        """Rows of outs that are computed elsewhere, then the new values of what is carried."""
+        """Copy outs that are computed elsewhere to their rows, then update the carried values."""
         rec, writer = self.rec, self.writer
         for out, stack in zip(rec.outs, self.stacks, strict=False):
             if not out.rank:
@@ -411,12 +411,12 @@ class RecurrenceWriter:
                 self.copy(self.label(result), final, result.shape, self.row(result))
 
     def collect(self, out: Array, stack: Array) -> None:
-        """A number of each iteration."""
+        """Store a scalar of each iteration."""
         spot = *self.row(stack), Var(axis_name(self.rec.number))
         self.writer.add(Store(Access(self.writer.label(stack), spot), Var(self.label(out))))
 
     def store(self, final: Array, store: carried_updates.CarriedStore) -> None:
-        """Store an element, or a row, at a place of what is carried, if there is such a place."""
+        """Store an element or a row in a carried array, if the place is inside it."""
         writer = self.writer
         spots: list[Expr] = []
         inside: list[Expr] = []
@@ -437,14 +437,14 @@ class RecurrenceWriter:
             inside += [] if condition is None else [condition]
         row = *self.row(final), *spots[: len(spots) - len(loops)]
         if self.labels[store.array] == self.labels[final] and self.row(store.array) == row:
-            return  # it has been computed there
+            return  # computed in place
         label, at = self.label(store.array), (*self.row(store.array), *(Var(loop.axis) for loop in loops))
         value = Access(label, at) if at else Var(label)
         heads: list[For | If] = [*([If(all_of(inside))] if inside else []), *loops]
         writer.headed(heads, Store(Access(writer.label(final), (*self.row(final), *spots)), value))
 
     def there(self, array: Array, place: Array) -> bool:
-        """Whether an array is made where it is wanted."""
+        """Whether an array is computed in its final place."""
         return self.labels[array] == self.labels[place] and self.row(array) == self.row(place)
 
     def label(self, array: Array) -> str:
@@ -454,7 +454,7 @@ class RecurrenceWriter:
         return self.writer.row(array)
 
     def copy(self, source: str | Const, target: Array, shape: Shape, row: Row = (), to_row: Row = ()) -> None:
-        """Copy an array of a shape element by element, or a scalar; or fill it with a constant."""
+        """Copy an array or a scalar, or fill an array with a constant."""
         writer = self.writer
         into = writer.label(target)
         if not shape:
@@ -467,12 +467,12 @@ class RecurrenceWriter:
         writer.headed(heads, Store(Access(into, (*self.row(target), *to_row, *spot)), value))
 
     def over(self, target: Array, axis: str, shape: Shape, d: int) -> For:
-        """The head of a loop over an axis of what is copied."""
+        """The head of a loop over one axis of a copy."""
         return self.writer.over(axis, shape[d], d)
 
 
 def assignments(names: Sequence[str], values: Sequence[Expr]) -> Stmt:
-    """Variables get values that are all read before."""
+    """Assign all variables at once: all values are read first."""
     if len(names) == 1:
         return Assign(names[0], values[0])
     return AssignAll(tuple(map(Var, names)), tuple(values))

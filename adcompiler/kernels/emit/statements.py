@@ -1,4 +1,4 @@
-"""The statements of one iteration of a nest: assignments, and sums from start to end."""
+"""The statements of one iteration of a nest: assignments, reductions and scatters."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from adcompiler.loopir.nodes import (
 
 
 def neutral(array: Array) -> Expr:
-    """The value that a reduction, or a scatter, starts from."""
+    """The initial value of a reduction or a scatter."""
     op = array.op if isinstance(array, Reduce) else "sum"
     return constant(nodes.neutral(op, array.dtype))
 
 
 def update(array: Array, total: Expr, value: Expr, fixed: bool = False) -> Expr:
-    """One step of a reduction; sums of floats may be reassociated by the vectoriser unless `fixed`."""
+    """One step of a reduction. The vectoriser may reassociate sums of floats unless `fixed`."""
     assert isinstance(array, Reduce)
     if array.op == "sum":
         reassociated = is_float(array.dtype) and not fixed
@@ -45,29 +45,30 @@ def update(array: Array, total: Expr, value: Expr, fixed: bool = False) -> Expr:
 
 
 class Statements:
-    """Writes the statements of tasks: `labels` are the names of arrays, `registers` the variables of sums."""
+    """Writes the statements of tasks. `labels` names arrays, and `registers` the accumulator variables."""
 
     func: Func
     labels: dict[Array, str]
     registers: dict[Task, str]
-    lent: Mapping[Array, Array] = {}  # results in whose memory other arrays stand until then
+    lent: Mapping[Array, Array] = {}  # results whose memory holds another array until they are computed
 
     def fill(self, writer: Writer, name: str, shape: Shape, value: Expr, row: Row = ()) -> None:
-        """Loops that set all elements of an array (of a row of it)."""
+        """Write loops that set all elements of an array, or of a row of it."""
         axes = [f"i{d}" for d in range(len(shape))]
         writer.use(name)
         heads = [writer.over(axis, shape[d], d) for d, axis in enumerate(axes)]
         writer.headed(heads, Store(Access(name, (*row, *map(Var, axes))), value))
 
     def begin(self, writer: Writer, task: Task) -> None:
-        """Start a reduction inside a nest: a register, or the part of its array that the loops will fill."""
+        """Initialise a reduction inside a nest: its register, or the part of its array that the loops
+        fill."""
         if task.in_register:
             writer.add(Assign(self.registers[task], neutral(task.array)))
             return
         self.blank(writer, task, task.first_reduced)
 
     def blank(self, writer: Writer, task: Task, depth: int) -> None:
-        """Set what loops from `depth` on may fill of a reduction's array to what it is of nothing."""
+        """Set the part of a reduction's array that loops from `depth` on fill to the neutral value."""
         inner = [k for k in task.order[depth:] if k < task.array.rank]
         spot = kept(task)
         for d, k in enumerate(inner):
@@ -76,8 +77,7 @@ class Statements:
         writer.headed(heads, Store(writer.element(task.array, spot), neutral(task.array)))
 
     def finish(self, writer: Writer, task: Task) -> None:
-        """A sum of this iteration is complete: its register has it from here on, and it is stored if need
-        be."""
+        """Define the value of a completed reduction as its register, and store it if needed."""
         register = self.registers[task]
         if task.stored:
             writer.add(Store(self.place(writer, task), self.kept(task, Var(register))))
@@ -98,7 +98,7 @@ class Statements:
                 if writer.uses[read]:
                     value = value if isinstance(value, Var) else Var(writer.assign(value))
                     writer.define(read, value.name)
-                if task.array in self.lent:  # whoever reads it from here on has a variable
+                if task.array in self.lent:  # later readers use a variable
                     writer.keep(Read(self.lent[task.array], task.kept))
                 if task.stored:
                     writer.add(Store(self.place(writer, task), self.kept(task, value)))
@@ -112,7 +112,7 @@ class Statements:
                 call(writer, task.array)
 
     def kept(self, task: Task, value: Expr) -> Expr:
-        """A value as a task's array keeps it."""
+        """A value in the form that a task's array stores."""
         return value
 
     def accumulator(self, writer: Writer, task: Task, partial: str | None) -> Expr:
@@ -124,14 +124,14 @@ class Statements:
         return Access(writer.use(partial), (BLOCK, *kept(task)))
 
     def scatter(self, writer: Writer, task: Task) -> None:
-        """One addition at computed indices."""
+        """Add one value at computed indices."""
         *indices, body = task.elements
         self.put(writer, task.array, indices, body, added=True)
 
     def put(
         self, writer: Writer, array: Array, indices: list[Element], value: Element, added: bool = False
     ) -> None:
-        """Store at computed indices, or add there; at a point outside the array nothing is done."""
+        """Store or add at computed indices; points outside the array are ignored."""
         spot, inside = writer.place(array, indices, [writer.written(i) for i in indices])
         assert isinstance(spot, Access)
         made = writer.written(value)
@@ -139,7 +139,7 @@ class Statements:
         writer.headed(heads, Update(spot, "+", made) if added else Store(spot, made))
 
     def note(self, writer: Writer, node: Node) -> None:
-        """The line of the user's source that a statement computes, once in a function."""
+        """Add the source line that a statement computes as a comment, once per function."""
         span, source = self.func.spans.get(node), self.func.source
         if span is not None and source is not None:
             lines = source.text.splitlines()
@@ -151,5 +151,5 @@ class Statements:
 
 
 def kept(task: Task) -> list[Expr]:
-    """The indices of the element that an iteration of a task's loops gives."""
+    """The indices of the element that an iteration of a task's loops computes."""
     return [Var(f"i{i.axis}") if isinstance(i, Index) else literal(0) for i in task.kept]

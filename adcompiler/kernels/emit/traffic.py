@@ -1,9 +1,9 @@
-"""The minimum work of a kernel: the bytes that each of its nests moves, and its operations.
+"""The minimum work of a kernel: bytes moved and operations, by nest.
 
 Counts follow the schedule. An operation runs once per iteration of the innermost loop that it depends on;
-both sides of a select are counted. An array moves once: in if another nest or the caller made it, out if it
-is stored; values in registers do not move. Iterations of loops whose bounds depend on other loops are summed
-over all iterations of those, or over a sample.
+both sides of a select are counted. An array moves once: in if another nest or the caller computed it, out if
+it is stored. Values in registers do not move. Iterations of loops whose bounds depend on other loops are
+summed over all iterations of those, or over a sample.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from adcompiler.kernels.emit.calls import PRODUCTS
 from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence, Schedule, Task, tasks_of
 from adcompiler.ops.costs import NOMINAL_LENGTH, is_costly
 
-MOST_POINTS = 1 << 16  # points of nested loops that are looked at
-FREE = frozenset(("negative", "abs", "strict", "bool", "i64", "f32", "f64"))  # no arithmetic to speak of
+MOST_POINTS = 1 << 16  # points of nested loops that are sampled
+FREE = frozenset(("negative", "abs", "strict", "bool", "i64", "f32", "f64"))  # not counted as arithmetic
 STEPS = {"sum": "add", "prod": "multiply", "min": "minimum", "max": "maximum"}
 Operations = Counter[tuple[str, Dtype]]
 
@@ -37,13 +37,13 @@ class Work:
 
     loops: list[str] = field(default_factory=list)
     made: dict[str, None] = field(default_factory=dict)
-    registers: dict[str, None] = field(default_factory=dict)  # of those, what is not stored
+    registers: dict[str, None] = field(default_factory=dict)  # the arrays of `made` that are not stored
     reads: dict[str, float] = field(default_factory=dict)  # in bytes
     writes: dict[str, float] = field(default_factory=dict)
     operations: Operations = field(default_factory=Counter)
     exact: bool = True
-    in_order: bool = False  # iterations of a loop of the program
-    done: set[Element] = field(default_factory=set, repr=False)  # what is counted: variables hold it
+    in_order: bool = False  # iterations of a program loop
+    done: set[Element] = field(default_factory=set, repr=False)  # already counted: variables hold these
 
     @property
     def bytes(self) -> float:
@@ -52,8 +52,8 @@ class Work:
 
 
 class Space:
-    """The iterations of nested loops, by points that stand for them: `index` has the places of the points in
-    each loop, and `weight` how many iterations each stands for."""
+    """The iterations of nested loops, as weighted sample points. `index` has their places in each loop, and
+    `weight` the number of iterations that each represents."""
 
     def __init__(self, index: Mapping[int, np.ndarray], weight: np.ndarray, sampled: bool = False) -> None:
         self.index, self.weight, self.sampled = index, weight, sampled
@@ -63,7 +63,7 @@ class Space:
         return round(float(self.weight.sum()))
 
     def inside(self, number: int, start: np.ndarray, stop: np.ndarray) -> Space:
-        """The iterations of a loop inside, from `start` to before `stop` at each point."""
+        """The iterations of an inner loop, from `start` to before `stop` at each point."""
         iterations = np.maximum(np.broadcast_to(stop - start, self.weight.shape), 0)
         count = np.minimum(iterations, max(1, MOST_POINTS // max(len(self.weight), 1)))
         parent = np.repeat(np.arange(len(count)), count)
@@ -78,8 +78,8 @@ ONCE = Space({}, np.ones(1))
 
 
 class Counted:
-    """Counts for given lengths; `values` are the numbers among the inputs, which lengths may be computed
-    from, and `labels` the names of arrays in the generated source."""
+    """Counts for given lengths. `values` are the scalar inputs, from which lengths may be computed, and
+    `labels` the names of arrays in the generated source."""
 
     def __init__(
         self, func: Func, labels: Mapping[Array, str], sizes: Sequence[int], values: Mapping[Array, Any]
@@ -96,7 +96,7 @@ class Counted:
         return work
 
     def numbers(self, tasks: Iterable[Task]) -> Work:
-        """Statements outside all loops."""
+        """Count statements outside loops."""
         work = Work()
         for task in tasks:
             work.made[self.labels[task.array]] = None
@@ -117,7 +117,7 @@ class Counted:
     # -- loops ---------------------------------------------------------------------------------
 
     def add(self, work: Work, item: Loop | Task, around: Space) -> None:
-        """Add what an item does in each iteration of the loops around it."""
+        """Add the work of an item in each iteration of the loops around it."""
         if isinstance(item, Loop):
             self.nest(work, item, around)
         elif isinstance(item, Recurrence):
@@ -128,7 +128,7 @@ class Counted:
             self.operations(work, item.elements, [], around)
 
     def nest(self, work: Work, loop: Loop, around: Space) -> None:
-        """A nest of loops: each of its elements once, in the innermost loop that it depends on."""
+        """Add a loop nest: each element counts once, in the innermost loop that it depends on."""
         spaces: list[tuple[int, Space]] = []
         work.loops.append(self.enter(work, loop, around, spaces))
         places = dict(spaces)
@@ -153,7 +153,8 @@ class Counted:
                 work.reads[label] = min(work.reads.get(label, 0) + more, whole)
 
     def enter(self, work: Work, loop: Loop, around: Space, spaces: list[tuple[int, Space]]) -> str:
-        """Add the iterations of a loop and of those inside, the outer ones first; these loops in words."""
+        """Add the iterations of a loop and of its inner loops, outermost first; return a description of
+        them."""
         space = self.inside(work, loop, around)
         spaces.append((loop.number, space))
         each = space.iterations / max(around.iterations, 1)
@@ -167,7 +168,7 @@ class Counted:
         start, stop = np.zeros(1, np.int64), self.value(work, loop.size, around)
         for side, element in loop.bounds:
             if is_computed(element) or not all(a in around.index for a in element.axes):
-                work.exact = False  # it depends on what arrays hold
+                work.exact = False  # it depends on array contents
                 continue
             limit = self.value(work, element, around)
             if side == "start":
@@ -178,7 +179,7 @@ class Counted:
         return around.inside(loop.number, start, stop)
 
     def recurrence(self, work: Work, rec: Recurrence, around: Space) -> None:
-        """A loop of the program: all that its iterations do, and whole what it is given and what it gives."""
+        """Add a program loop: the work of all its iterations, and its operands and results in full."""
         loop = rec.loop
         length = np.ones(1, np.int64) if loop.length is None else self.value(work, loop.length, around)
         work.exact = work.exact and loop.length is not None
@@ -196,7 +197,7 @@ class Counted:
         work.made |= dict.fromkeys(self.labels[a] for a in loop.items if a in self.labels)
 
     def schedule(self, work: Work, made: Schedule, iterations: Space) -> None:
-        """The work of an iteration of a loop; moved values stay in the cache."""
+        """Add the operations of iterations of a loop; their values stay in the cache."""
         part = Work(done=work.done)
         for item in made.body:
             self.add(part, item, iterations)
@@ -204,7 +205,7 @@ class Counted:
         work.exact = work.exact and part.exact
 
     def call(self, work: Work, call: Call, around: Space) -> None:
-        """A routine of the library; only products are counted."""
+        """Add a library routine; operations are counted for products only."""
         work.loops.append(call.op)
         work.made[self.labels[call]] = None
         work.writes[self.labels[call]] = self.size(work, call)
@@ -224,7 +225,7 @@ class Counted:
     def operations(
         self, work: Work, roots: Sequence[Element], spaces: Sequence[tuple[int, Space]], around: Space
     ) -> None:
-        """The operations on floats of some elements and of all that they are made of."""
+        """Count the float operations of elements and of all their arguments."""
         for e in elements_of(roots):
             if isinstance(e, Apply) and is_float(e.dtype) and e.op not in FREE and e not in work.done:
                 work.operations[e.op, e.dtype] += self.iterations(e, spaces, around)
@@ -240,7 +241,7 @@ class Counted:
         return NUMPY[array.dtype].itemsize * prod(each)
 
     def value(self, work: Work, element: Element, space: Space) -> np.ndarray:
-        """An integer at the points of a space; a nominal one where arrays decide it."""
+        """An integer at the points of a space; a nominal one if arrays decide it."""
         reads = {e.array for e in elements_of((element,)) if isinstance(e, Read)}
         if not reads <= self.values.keys() or not all(a in space.index for a in element.axes):
             work.exact = False
@@ -250,5 +251,5 @@ class Counted:
         return np.atleast_1d(np.asarray(found))
 
     def named(self, size: Element) -> str:
-        """A length as it is printed; without a name where the program computes it."""
+        """A length as it is printed; "length" if the program computes it."""
         return "length" if is_computed(size) or size.axes else lengths(self.func, (size,))[0]

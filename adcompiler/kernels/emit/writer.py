@@ -1,4 +1,4 @@
-"""Builds the loop IR of one function: each element of a program is placed in the outermost possible loop."""
+"""Builds the loop IR of one function. Each element is computed in the outermost possible loop."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ EXTREMA = {"maximum": "max", "minimum": "min", "fmax": "max", "fmin": "min"}  # 
 
 
 def filled(op: str, args: Sequence[Expr], dtype: Dtype) -> Expr:
-    """A primitive of the rule table, as its kernel's text has it."""
+    """A primitive of the rule table, from its kernel template."""
     if op in EXTREMA and dtype == "i64":
         return Call(EXTREMA[op], tuple(args))
     entry = TABLE[op]
@@ -64,31 +64,32 @@ def filled(op: str, args: Sequence[Expr], dtype: Dtype) -> Expr:
 
 @cache
 def template(kernel: str, params: tuple[str, ...]) -> Expr | None:
-    """The expression of a kernel's text, in which parameters are variables; None if the IR has none."""
+    """The expression of a kernel template, with parameters as variables; None if the IR cannot represent
+    it."""
     made = expression(kernel.format(**{p: p for p in params}))
     return None if any(isinstance(e, Verbatim) for e in walk(made)) else made
 
 
 def repeats(op: str, dtype: Dtype) -> bool:
-    """Whether a primitive's kernel text names a parameter more than once."""
+    """Whether a primitive's kernel template names a parameter more than once."""
     entry = TABLE[op]
     if op in EXTREMA and dtype == "i64":
         return False
     return any(entry.kernel.count("{" + p + "}") > 1 for p in entry.params)
 
 
-Row = tuple[Expr, ...]  # the first indices of all accesses to an array that is a row of another one
-BRANCH_AXIS = -(10**9) - 1  # the axis of a branch, which nothing has
-INLINE_WIDTH = 60  # a value used once stands in its user's line while the line is no longer than this
+Row = tuple[Expr, ...]  # the leading indices of all accesses to an array that is a row of another one
+BRANCH_AXIS = -(10**9) - 1  # the axis number of branches, which no element depends on
+INLINE_WIDTH = 60  # a value used once is inlined in its user if its text is no longer than this
 TYPES: Mapping[Dtype, str] = {"bool": "bool", "i64": "np.int64", "f32": "np.float32", "f64": "np.float64"}
 
 
 class Writer:
-    """One function: a stack of open scopes (the function, then its open loops), each with its statements
-    and the values that have a name in it. `used` collects the names that must be parameters.
+    """Writes one function. It keeps a stack of open scopes (the function, then its open loops), each with its
+    statements and named values. `used` collects the names that must become parameters.
 
-    Elements in `uncontracted` are rounded on their own (`rounding.py`): for those, `intrinsics` has the
-    functions in place of operations that LLVM would contract, of two numbers."""
+    Elements in `uncontracted` are rounded separately (`rounding.py`). For these, `intrinsics` names the
+    functions that replace operations on two numbers that LLVM would contract."""
 
     uncontracted: Collection[Element] = ()
     intrinsics: Mapping[str, str] = {"multiply": "mul_rn", "square": "mul_rn"}
@@ -105,36 +106,36 @@ class Writer:
         self.heads: list[Stmt] = []
         self.values: list[dict[Element, str]] = [{}]
         self.loops: list[Loop] = []
-        self.cut: Collection[int] = ()  # the loops of which the function does a part, from start to stop
+        self.cut: Collection[int] = ()  # the loops that the function runs from start to stop only
         self.around: Sequence[Loop] = ()  # the loops in which this function is called
         self.used: dict[str, None] = {}
-        self.own: set[str] = set()  # arrays of the function itself
+        self.own: set[str] = set()  # local arrays of the function
         self.noted: set[str] = set()
         self.count = 0
-        self.base = 0  # the loops of the program, and the branches, around
+        self.base = 0  # the number of enclosing program loops and branches
         self.needs: dict[Element, Conditions] = {}
         self.uses: Counter[Element] = Counter()
-        # Inside a loop of the program, arrays are no older than its iteration, and may be rows of others.
+        # Inside a program loop, arrays are defined in the current iteration, and may be rows of other arrays.
         self.floors: dict[Array, int] = {}
         self.prefixes: dict[Array, Row] = {}
         self.dropped: Mapping[Array, frozenset[int]] = {}  # axes that are not stored
-        self.grown: set[Array] = set()  # sums that are added to what is there
+        self.grown: set[Array] = set()  # sums added to the old contents
         self.levels: dict[Element, int] = {}
         self.expect(roots)
 
     def stand_in(self, outer: Writer) -> None:
-        """This function is called in the loops of another one, iteration by iteration."""
+        """Mark this function as called inside the loops of another one, iteration by iteration."""
         self.around = tuple(outer.loops)
         self.prefixes, self.grown = dict(outer.prefixes), outer.grown
         self.used = dict.fromkeys(outer.iterations)
 
     @property
     def iterations(self) -> list[str]:
-        """The numbers of the iterations of loops of the program around what is written."""
+        """The iteration variables of the enclosing program loops."""
         return [axis_name(loop.number) for loop in self.loops if UNNUMBERED < loop.number < 0]
 
     def expect(self, roots: Iterable[Element]) -> None:
-        """Count the uses of what is going to be written."""
+        """Count the uses of elements that will be written."""
         roots = tuple(roots)
         self.uses.update(roots)
         for element in elements_of(roots):
@@ -147,11 +148,11 @@ class Writer:
         self.scopes[level].append(statement)
 
     def line(self, text: str) -> None:
-        """Add a line that the loop IR has no node for."""
+        """Add a line that no loop IR node represents."""
         self.add(Foreign(text))
 
     def open(self, loop: Loop, head: For | While | If) -> None:
-        """Enter a loop, or a branch."""
+        """Enter a loop or a branch."""
         self.loops.append(loop)
         self.heads.append(head)
         self.scopes.append([])
@@ -159,8 +160,8 @@ class Writer:
 
     @contextmanager
     def under(self, conditions: Conditions, arrays: Iterable[Array] = ()) -> Iterator[None]:
-        """What is written inside stands under an `if`, with all that only these conditions need, and all that
-        reads the `arrays` made there."""
+        """Write the body under an `if`, with all elements that only these conditions need, or that read the
+        `arrays` computed there."""
         if not conditions:
             yield
             return
@@ -175,18 +176,18 @@ class Writer:
         self.close()
 
     def headed(self, heads: Sequence[For | If], statement: Stmt) -> None:
-        """A statement in loops and under conditions, each inside the one before. All heads are made before
-        the first is written, for what a head needs is written when it is made."""
+        """A statement nested in loops and conditions. All heads are built before the first is written,
+        because building a head may write statements."""
         for head in reversed(heads):
             statement = replace(head, body=[statement])
         self.add(statement)
 
     def over(self, axis: str, size: Element, depth: int = 0) -> For:
-        """The head of a loop that fills or copies an array along an axis; `depth` loops stand around it."""
+        """The head of a loop that fills or copies an array along an axis, inside `depth` other loops."""
         return counted(axis, self.written(size))
 
     def limits(self, loop: Loop) -> tuple[Expr, Expr]:
-        """The unsigned bounds of a loop; statements that they need are written above it."""
+        """The unsigned bounds of a loop; statements they need are written before it."""
         if loop.number in self.cut:
             return unsigned(Var("start")), unsigned(Var("stop"))
         switches = [self.written(value) for side, value in loop.bounds if side == "if"]
@@ -207,7 +208,7 @@ class Writer:
         return unsigned(literal(0) if start is None else start), unsigned(stop)
 
     def close(self) -> None:
-        """Leave the innermost loop, which becomes a statement of the scope around it."""
+        """Leave the innermost loop, which becomes a statement of the enclosing scope."""
         self.loops.pop()
         self.values.pop()
         body, head = self.scopes.pop(), self.heads.pop()
@@ -219,13 +220,13 @@ class Writer:
         return self.use(self.labels[array])
 
     def use(self, name: str) -> str:
-        """Note that this function needs `name` from outside."""
+        """Note that this function needs `name` as a parameter."""
         if name not in self.own:
             self.used[name] = None
         return name
 
     def assign(self, value: Expr, level: int = -1, name: str = "") -> str:
-        """A new variable that holds a value, in the innermost scope or the one given."""
+        """Assign a value to a new variable, in the innermost scope or the one given."""
         if not name:
             name = f"v{self.count}"
             self.count += 1
@@ -233,7 +234,7 @@ class Writer:
         return name
 
     def keep(self, element: Element) -> None:
-        """What an element is now, it is to the end of the scope."""
+        """Keep the current value of an element to the end of the scope."""
         if self.known(element) is None:
             self.define(element, self.assign(self.written(element)))
 
@@ -251,12 +252,12 @@ class Writer:
         return max(levels, default=0) if not self.floors else max(*levels, self.floor(element), 0)
 
     def is_only_in(self, element: Element, branch: Loop) -> bool:
-        """Whether an element is needed under the conditions of a branch only, as all are that assume them."""
+        """Whether an element is needed only under the conditions of a branch."""
         needed = self.needs.get(element, branch.needed)
         return all(c in needed for c in branch.needed)
 
     def floor(self, element: Element) -> int:
-        """The scope of the youngest array that an element reads."""
+        """The scope of the innermost array that an element reads."""
         found = self.levels
         for e in postorder((element,), lambda e: () if e in found else e.args):
             if e not in found:
@@ -276,11 +277,11 @@ class Writer:
         return next((k for k in reversed(range(len(self.values))) if element in self.values[k]), None)
 
     def text(self, root: Element, level: int = TERNARY) -> str:
-        """The text of `root`, which binds as tightly as `level`; what it needs is written above it."""
+        """The text of `root`, parenthesised for precedence `level`; its dependencies are written first."""
         return printed(self.written(root)).within(level)
 
     def written(self, root: Element) -> Expr:
-        """The expression of `root`: operations that are used again, or make a line too long, get a name."""
+        """The expression of `root`. Operations that are reused, or make a line too long, become variables."""
         order = postorder((root,), lambda e: () if self.known(e) else e.args)
         users = {a: e for e in order for a in e.args}
         found: dict[Element, Expr] = {}
@@ -299,14 +300,14 @@ class Writer:
         return found[root]
 
     def name(self, element: Element, made: Expr) -> Var:
-        """A variable for `element`, in the outermost scope that has what its expression names."""
+        """A variable for `element`, in the outermost scope where its operands are available."""
         parts = postorder((element,), lambda e: () if e is not element and self.known(e) else e.args)
         level = max(self.level(element), *(self.scope(e) or 0 for e in parts))
         self.values[level][element] = self.assign(made, level, self.names.get(element, ""))
         return Var(self.values[level][element])
 
     def stands_alone(self, element: Element, made: Expr, user: Element) -> bool:
-        """Whether an element may stand inside the expression of `user`, its only one."""
+        """Whether an element may be inlined in the expression of `user`, its only user."""
         return (
             len(text_of(made)) <= INLINE_WIDTH
             and not (isinstance(element, Read) and isinstance(made, Choice))
@@ -315,8 +316,8 @@ class Writer:
         )
 
     def is_invariant(self, element: Element) -> bool:
-        """Whether a loop would repeat costly work that no iteration changes. A loop adds up in one order,
-        whether its terms are computed before it or read from memory."""
+        """Whether an element is costly and loop-invariant. Naming it does not change the order of a sum,
+        whether its terms are computed before the loop or read from memory."""
         return self.level(element) < len(self.loops) and costly(element, {})
 
     def leaf(self, element: Element) -> Expr | None:
@@ -333,7 +334,7 @@ class Writer:
         return None
 
     def operation(self, element: Element, args: Sequence[Expr]) -> Expr:
-        """An operation on arguments that have expressions."""
+        """An operation on arguments that have expressions already."""
         match element:
             case Read():
                 spot, inside = self.place(element.array, element.args, args)
@@ -353,15 +354,15 @@ class Writer:
         raise AssertionError(f"no text for {type(element).__name__}")
 
     def is_uncontracted(self, element: Element) -> bool:
-        """Whether a float is rounded before it is an operand of another operation."""
+        """Whether a float is rounded before another operation uses it."""
         return element in self.uncontracted and is_float(element.dtype)
 
     def place(
         self, array: Array, indices: Sequence[Element], made: Sequence[Expr]
     ) -> tuple[Expr, Expr | None]:
-        """An element of an array, and the condition that it exists: None if it surely does.
+        """An element of an array, and the condition that it exists: None if it always does.
 
-        Indices are unsigned: signed ones cost a wraparound and the vectoriser.
+        Indices are unsigned: signed ones need wraparound checks and prevent vectorisation.
         """
         found = [self.spot(*one) for one in zip(indices, made, array.shape, strict=True)]
         inside = tuple(condition for _, condition in found if condition is not None)
@@ -369,7 +370,7 @@ class Writer:
         return spot, all_of(inside) if inside else None
 
     def row(self, array: Array) -> Row:
-        """The start of a row in its array."""
+        """The leading indices of a row."""
         return self.prefixes.get(array, ())
 
     def element(self, array: Array, spots: Sequence[Expr]) -> Access:
@@ -379,7 +380,7 @@ class Writer:
         return Access(self.label(array), (*self.row(array), *kept))
 
     def spot(self, index: Element, made: Expr, size: Element) -> tuple[Expr, Expr | None]:
-        """An index into an axis, and the condition that there is such a place: None if there surely is."""
+        """An index into an axis, and the condition that it is in bounds: None if it always is."""
         spot: Expr
         match index:
             case Index(axis=number):
@@ -393,7 +394,8 @@ class Writer:
         return spot, Compare("<", spot, unsigned(self.written(size)))
 
     def fits(self, index: Element, size: Element) -> bool:
-        """Whether an index is surely inside an axis: so is i + 1 where i leaves out the last iteration."""
+        """Whether an index is known to be inside an axis: i + 1 is if the loop leaves out the last
+        iteration."""
         axis, first = shifted(index)
         whole, less = shifted(size)
         if axis is None:
@@ -406,7 +408,7 @@ class Writer:
 
 
 def axis_name(number: int) -> str:
-    """The variable of a loop over an axis, or over the iterations of a loop of the program."""
+    """The variable of a loop over an axis, or over the iterations of a program loop."""
     return f"i{number}" if number >= 0 else f"iteration{-1 - number}"
 
 

@@ -1,7 +1,7 @@
-"""More of the library's routines for kernels (`library.py`): decompositions of one matrix, and their parts.
+"""Further library routines for kernels (`library.py`): decompositions of one matrix, and their parts.
 
-The sign of eigenvectors and singular vectors makes the first of their largest entries positive, as in the
-NumPy references in `ops/library.py`.
+The first of the largest entries of each eigenvector or singular vector is positive, as in the NumPy
+references in `ops/library.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from adcompiler.kernels.routines import library
 from adcompiler.kernels.routines.library import _fill, reduce_add
 
-SWEEPS = 60  # a matrix takes six to ten
+SWEEPS = 60  # six to ten usually suffice
 APART = library.APART | {
     "_finite", "_iteration_columns", "_iteration_rows", "_exchange_columns", "_set_sign", "_householder",
     "_jacobi", "_singular_values", "_complete", "_invert_triangle", "_times_triangle", "_by_values",
@@ -42,7 +42,7 @@ def _iteration_rows(f: Any, p: int, q: int, n: int, c: float, s: float) -> None:
 
 
 def _tangent(theta: float) -> float:
-    """The tangent of the smaller angle of which `theta` is the cotangent of the double."""
+    """The tangent of the smaller angle whose double has cotangent `theta`."""
     t = 1 / (abs(theta) + math.sqrt(theta * theta + 1))
     return t if theta >= 0 else -t
 
@@ -53,7 +53,8 @@ def _exchange_columns(f: Any, first: int, end: int, p: int, q: int) -> None:
 
 
 def _set_sign(f: Any, first: int, end: int, j: int, top: int) -> None:
-    """Make the first of the largest entries of a column positive, by the sign of all rows from `top` on."""
+    """Make the first of the largest entries of a column positive, by changing the sign of all rows from `top`
+    on."""
     most, found = 0.0, 1.0
     for i in range(first, end):
         most = max(most, abs(f[i, j]))
@@ -66,14 +67,15 @@ def _set_sign(f: Any, first: int, end: int, j: int, top: int) -> None:
 
 
 def _part(f: Any, row: int, x: Any) -> None:
-    """What stands in the factor from a row on."""
+    """Copy the rows of the factor from `row` on."""
     for i in range(x.shape[0]):
         for j in range(x.shape[1]):
             x[i, j] = f[row + i, j]
 
 
 def library_eigh(a: Any, f: Any) -> None:
-    """Jacobi's method: rotations make the matrix below diagonal, and their product the vectors above."""
+    """Jacobi's method: rotations diagonalise the lower matrix, and accumulate the eigenvectors in the upper
+    one."""
     n = a.shape[0]
     _fill(f, 0.0)
     if not _finite(a):
@@ -129,7 +131,7 @@ def library_qr(a: Any, f: Any) -> None:
 
 
 def _householder(f: Any, m: int, n: int) -> None:
-    """Householder's reflections of the columns of m rows, and then their product, in the rows of Q."""
+    """Apply Householder reflections to the columns of m rows, then form their product in the rows of Q."""
     for i in range(m, m + n):
         for j in range(n):
             f[i, j] = 0
@@ -161,7 +163,7 @@ def _householder(f: Any, m: int, n: int) -> None:
 
 
 def _reflect(f: Any, m: int, n: int, k: int, by: float) -> None:
-    """The columns behind k, mirrored by what stands below its diagonal."""
+    """Reflect the columns after k with the vector below its diagonal."""
     for j in range(k + 1, n):
         total = f[k, j]
         for i in range(k + 1, m):
@@ -195,8 +197,8 @@ def library_svd(a: Any, f: Any) -> None:
 
 
 def _jacobi(f: Any, top: int, m: int, n: int) -> None:
-    """Hestenes' method: rotations from the right make the columns of the m rows from `top` on orthogonal;
-    their product stands below."""
+    """Hestenes' method: rotations from the right orthogonalise the columns of the m rows from `top` on. The
+    rows below accumulate their product."""
     last = top + m
     for j in range(n):
         f[last + j, j] = 1
@@ -219,7 +221,7 @@ def _jacobi(f: Any, top: int, m: int, n: int) -> None:
 
 
 def _singular_values(f: Any, top: int, m: int, n: int) -> None:
-    """The lengths of the columns of m rows, in descending order; the columns divided by them."""
+    """The norms of the columns of m rows, in descending order; the columns are divided by them."""
     last, values = top + m, top + m + n
     for j in range(n):
         total = 0.0
@@ -242,7 +244,7 @@ def _singular_values(f: Any, top: int, m: int, n: int) -> None:
 
 
 def _complete(f: Any, top: int, last: int, k: int) -> None:
-    """A unit vector at right angles to the first k columns, in the place of one of mere rounding."""
+    """Replace a column of rounding errors by a unit vector orthogonal to the first k columns."""
     for start in range(top, last):
         for i in range(top, last):
             f[i, k] = 1.0 if i == start else 0.0
@@ -279,8 +281,8 @@ def library_svd_values(a: Any, f: Any, s: Any) -> None:
 
 
 def library_pseudoinverse(a: Any, c: Any, f: Any) -> None:
-    """The pseudoinverse of the taller of A and Aᵀ, transposed, above what it is worked out with; in the last
-    row whether singular values were left out: those up to c times the largest."""
+    """The transposed pseudoinverse of the taller of A and Aᵀ, above its workspace. The last row is 1 if
+    singular values up to c times the largest were left out."""
     m, n, last = max(a.shape[0], a.shape[1]), min(a.shape[0], a.shape[1]), f.shape[0] - 1
     _fill(f, 0.0)
     if not _finite(a):
@@ -297,7 +299,7 @@ def library_pseudoinverse(a: Any, c: Any, f: Any) -> None:
 
 
 def _invert_triangle(f: Any, m: int, n: int) -> float:
-    """R⁻¹ below R, and the product of their norms, which no condition number is larger than."""
+    """R⁻¹ below R, and the product of their norms, an upper bound of the condition number."""
     square, inverse = 0.0, 0.0
     for i in range(n):
         if f[m + i, i] == 0:
@@ -353,7 +355,7 @@ def _by_values(f: Any, m: int, n: int, c: float, last: int) -> None:
 
 
 def library_pinv(a: Any, f: Any, p: Any) -> None:
-    """A⁺ by its factor."""
+    """A⁺ from its factor."""
     for i in range(a.shape[1]):
         for j in range(a.shape[0]):
             p[i, j] = f[j, i] if a.shape[0] >= a.shape[1] else f[i, j]

@@ -1,7 +1,7 @@
-"""The library's routines for kernels: one matrix each, on buffers that the kernel brings.
+"""Library routines for kernels: one matrix each, on buffers that the kernel provides.
 
-Matrices are row-major, results are written completely, and operands do not overlap results. They are plain
-Python and the only source: `targets/llvm/python_functions.py` reads them, and numba compiles them
+Matrices are row-major, results are written completely, and operands do not alias results. The routines are
+plain Python and the only source: `targets/llvm/python_functions.py` reads them, and numba compiles them
 (`special.py`, and `targets/cuda/device/device_library.py` for a device).
 """
 
@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-# What runs once a matrix or block, or seldom: it is called, not inlined, and so compiled once.
+# Functions that run once per matrix or block, or rarely: they are compiled once and called, not inlined.
 APART = frozenset({"_copy", "_exchange", "_merge", "_fill", "_is_singular", "_minus", "_panel", "_parity"})
 BLOCK = 48  # columns that are eliminated before the rest of the matrix is
-LARGE = 2**27  # terms of a product that is left to BLAS and its threads as a whole
-TILE = 64  # rows, columns and terms of a call of BLAS: from 64 ** 3 on, OpenBLAS takes threads of its own
+LARGE = 2**27  # terms from which a product is one call of BLAS, with its own threads
+TILE = 64  # rows, columns and terms of a call of BLAS: from 64 ** 3 on, OpenBLAS uses its own threads
 
 
 def reduce_add(total: Any, value: Any) -> Any:
-    """A sum whose order a compiler may change; compilers have their own instead."""
+    """A sum that a compiler may reassociate; compilers replace this function."""
     return total + value
 
 
@@ -49,8 +49,8 @@ def _panel(f: Any, first: int, last: int, n: int) -> None:
 
 
 def _minus(f: Any, rows: int, top: int, first: int, last: int, end: int) -> None:
-    """f[i, j] -= Σ f[i, k] f[k, j] for the rows from `rows` to `end`, k from `first` to `last`, j from `last`
-    on; four k at a time, so that a row is read less often."""
+    """f[i, j] -= Σ f[i, k] f[k, j] for rows from `rows` to `end`, k from `first` to `last`, and j from `last`
+    on. Four k at a time reduce the reads of each row."""
     for i in range(rows, end):
         k = first
         while k + 4 <= last:
@@ -66,7 +66,7 @@ def _minus(f: Any, rows: int, top: int, first: int, last: int, end: int) -> None
 
 
 def library_lu(a: Any, f: Any) -> None:
-    """P A = L U with partial pivoting, packed into n columns and one of the rows exchanged."""
+    """P A = L U with partial pivoting, packed into n columns, and a column of the rows exchanged."""
     n = a.shape[0]
     for i in range(n):
         for j in range(n):
@@ -134,7 +134,7 @@ def _divide(x: Any, i: int, by: Any) -> None:
 
 
 def library_solve(a: Any, f: Any, b: Any, x: Any) -> None:
-    """A X = B by the factor of A; NaN if it is singular."""
+    """A X = B from the factor of A; NaN if it is singular."""
     n = f.shape[0]
     if _is_singular(f, n):
         _fill(x, math.nan)
@@ -152,7 +152,7 @@ def library_solve(a: Any, f: Any, b: Any, x: Any) -> None:
 
 
 def library_solve_transposed(a: Any, f: Any, b: Any, x: Any) -> None:
-    """Aᵀ X = B by the factor of A; NaN if it is singular."""
+    """Aᵀ X = B from the factor of A; NaN if it is singular."""
     n = f.shape[0]
     if _is_singular(f, n):
         _fill(x, math.nan)
@@ -203,7 +203,7 @@ def _parity(f: Any, n: int) -> int:
 
 
 def library_det(a: Any, f: Any, d: Any) -> None:
-    """The determinant by the factor."""
+    """The determinant from the factor."""
     n = f.shape[0]
     d[0] = _parity(f, n)
     for k in range(n):
@@ -211,7 +211,7 @@ def library_det(a: Any, f: Any, d: Any) -> None:
 
 
 def library_slogdet(a: Any, f: Any, d: Any) -> None:
-    """The sign of the determinant, and the logarithm of its magnitude, by the factor."""
+    """The sign and the log magnitude of the determinant, from the factor."""
     n = f.shape[0]
     d[0] = _parity(f, n)
     d[1] = 0
@@ -221,7 +221,7 @@ def library_slogdet(a: Any, f: Any, d: Any) -> None:
 
 
 def _multiply(a: Any, b: Any, c: Any, i: int, j: int, k: int) -> None:
-    """C[i:, j:] += A[i:, k:] B[k:, j:], a tile of each, by BLAS; the first terms set C."""
+    """C[i:, j:] += A[i:, k:] B[k:, j:], one tile of each, by BLAS; the first terms initialise C."""
     left, right = a[i : i + TILE, k : k + TILE], b[k : k + TILE, j : j + TILE]
     part = np.dot(np.ascontiguousarray(left), np.ascontiguousarray(right))
     if k == 0:
@@ -231,7 +231,7 @@ def _multiply(a: Any, b: Any, c: Any, i: int, j: int, k: int) -> None:
 
 
 def library_matmul(a: Any, b: Any, c: Any, start: int, stop: int) -> None:
-    """The tiles of C = A B from `start` on, which are numbered row by row."""
+    """The tiles of C = A B from `start` to `stop`, numbered row by row."""
     if c.shape[0] * c.shape[1] * a.shape[1] >= LARGE:
         if start == 0:
             np.dot(a, b, c)
@@ -244,7 +244,7 @@ def library_matmul(a: Any, b: Any, c: Any, start: int, stop: int) -> None:
 
 
 def library_matmul_nt(a: Any, b: Any, c: Any, start: int, stop: int) -> None:
-    """The same of C = A Bᵀ."""
+    """The same for C = A Bᵀ."""
     if c.shape[0] * c.shape[1] * a.shape[1] >= LARGE:
         if start == 0:
             np.dot(a, b.T, c)
@@ -257,7 +257,7 @@ def library_matmul_nt(a: Any, b: Any, c: Any, start: int, stop: int) -> None:
 
 
 def library_matmul_tn(a: Any, b: Any, c: Any, start: int, stop: int) -> None:
-    """The same of C = Aᵀ B."""
+    """The same for C = Aᵀ B."""
     if c.shape[0] * c.shape[1] * a.shape[0] >= LARGE:
         if start == 0:
             np.dot(a.T, b, c)
@@ -289,7 +289,7 @@ def library_cholesky(a: Any, l: Any) -> None:  # noqa: E741
 
 
 def _merge(p: Any, source: int, target: int, left: int, middle: int, end: int) -> None:
-    """Two sorted runs of the rows from `source` on as one of those from `target` on; NaN comes last."""
+    """Merge two sorted runs of the rows from `source` on into the rows from `target` on; NaN sorts last."""
     i, j, k = left, middle, left
     while i < middle and j < end:
         x, y = p[source + 1, i], p[source + 1, j]
@@ -311,7 +311,7 @@ def _merge(p: Any, source: int, target: int, left: int, middle: int, end: int) -
 
 
 def library_argsort(x: Any, p: Any) -> None:
-    """The order of a row and the row in it, by merging to and fro between two pairs of rows."""
+    """The sorting permutation of a row and the sorted row, by merging between two pairs of rows."""
     n = x.shape[1]
     for i in range(n):
         p[0, i], p[1, i], p[2, i], p[3, i] = i, x[0, i], i, x[0, i]

@@ -1,1 +1,1 @@
-"""Choice and order of loop nests, and of the values that become arrays."""
+"""The choice and order of loop nests, and of the values that become arrays."""

@@ -1,9 +1,9 @@
-"""Real branches: values that only one side of a scalar condition reads are computed only on that side.
+"""Branches: values that only one side of a scalar condition reads are computed only on that side.
 
 A program has no branches: `if c: y = A else: y = B` is one array that selects, and so is its derivative. The
-conditions under which arrays and elements matter follow from their readers: the readers' own conditions, and
-those of selects around the reads. A condition counts if it is one number for the whole array; the schedule
-then computes such arrays under an `if`.
+conditions under which arrays and elements are needed follow from their readers: the readers' own conditions,
+and those of selects around the reads. Only conditions that are one number for the whole array count. The
+schedule then computes such arrays under an `if`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from adcompiler.ir.walk import elements_of, postorder, read_by, rewrite
 from adcompiler.ops.costs import costly
 
 N = TypeVar("N", bound="Array | Element")
-Conditions = tuple[tuple[Element, bool], ...]  # what holds, or does not: all of it; each part once
+Conditions = tuple[tuple[Element, bool], ...]  # a conjunction: each condition once, and whether it holds
 ALWAYS: Conditions = ()
-MOST_SWITCHES = 2  # conditions that a loop is written out for: each doubles it
+MOST_SWITCHES = 2  # conditions by which a loop is unswitched: each doubles the code
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Needs:
 
 
 def needs(roots: Iterable[Array], order: Sequence[Array]) -> Needs:
-    """When each array of `order`, producers first, is needed for `roots`."""
+    """The conditions under which `roots` need each array of `order`, which lists producers first."""
     found = Needs(dict.fromkeys(roots, ALWAYS))
     for array in reversed(order):
         here = found.arrays.get(array, ALWAYS)
@@ -67,14 +67,14 @@ def join(a: Conditions, b: Conditions) -> Conditions:
 
 
 def _whole(array: Array) -> Sequence[Array]:
-    """What a loop, or a call, reads all of."""
+    """The arrays that a loop or a call reads entirely."""
     if isinstance(array, Item):
         return array.loop.operands
     return array.operands if isinstance(array, Call) else ()
 
 
 def _within(array: Array, here: Conditions) -> dict[Element, Conditions]:
-    """When each element of an array is needed, if the array is needed under the conditions `here`."""
+    """The conditions under which each element of an array is needed, if the array is needed under `here`."""
     found: dict[Element, Conditions] = dict.fromkeys(array.elements, here)
     for element in reversed(elements_of(array.elements)):
         where = found[element]
@@ -87,7 +87,7 @@ def _within(array: Array, here: Conditions) -> dict[Element, Conditions]:
 
 
 def facts(guard: Element, holds: bool) -> Conditions:
-    """The facts that are known if a guard holds, or if it does not."""
+    """The facts implied by a guard that holds, or does not."""
     found: dict[tuple[Element, bool], None] = {}
     work = [(guard, holds)]
     while work:
@@ -102,7 +102,8 @@ def facts(guard: Element, holds: bool) -> Conditions:
 
 
 def assume(elements: tuple[Element, ...], known: Conditions) -> tuple[Element, ...]:
-    """Elements where `known` holds: the other sides of their selects are gone."""
+    """Elements simplified under the conditions `known`: selects that these decide are replaced by one
+    side."""
     if not known:
         return elements
     truth = dict(known)
@@ -117,7 +118,7 @@ def assume(elements: tuple[Element, ...], known: Conditions) -> tuple[Element, .
 
 
 def _truth(guard: Element, known: Mapping[Element, bool]) -> bool | None:
-    """Whether a guard holds, where that follows."""
+    """Whether a guard holds; None if `known` does not decide it."""
     found: dict[Element, bool | None] = {}
     for part in postorder((guard,), lambda e: e.args if e not in known and _is_logical(e) else ()):
         logical = part not in known and _is_logical(part)
@@ -130,7 +131,7 @@ def _is_logical(element: Element) -> bool:
 
 
 def _of_parts(element: Element, parts: Sequence[bool | None]) -> bool | None:
-    """Whether a negation, conjunction or disjunction holds, where that follows from its parts."""
+    """Whether a negation, conjunction or disjunction holds; None if its parts do not decide it."""
     assert isinstance(element, Apply)
     if element.op == "logical_not":
         return None if parts[0] is None else not parts[0]
@@ -141,7 +142,7 @@ def _of_parts(element: Element, parts: Sequence[bool | None]) -> bool | None:
 
 
 def cases(elements: Iterable[Element]) -> Iterator[Conditions]:
-    """The cases to write a loop out for, so that it computes one side only of what is costly."""
+    """The cases to write a loop for, so that only one side of costly selects is computed."""
     guards: dict[Element, None] = {}
     costs: dict[Element, bool] = {}
     for element in elements_of(elements):

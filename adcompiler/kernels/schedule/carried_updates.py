@@ -2,7 +2,7 @@
 
 `x[e] = v` changes x at one place: it is a *store* there. `x[a:b] = v`, or an adjoint of x[a:b], stores a
 part, if the iteration computes a or b. A sum scattered onto a carried array adds to it in place. Everything
-else is a new array, which may replace the old one if nothing reads that afterwards.
+else is a new array, which may replace the old one if nothing reads the old one afterwards.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from adcompiler.ops.build import apply
 from adcompiler.passes.algebra.fold import folded
 
 MOST_STORES = 8
-MOST_CASES = 2  # conditions that are looked at in both cases
+MOST_CASES = 2  # conditions examined in both cases
 ZERO: Element = const(0, "i64")
-Bound = tuple[str, Element]  # "start" or "stop", and where
+Bound = tuple[str, Element]  # "start" or "stop", and its value
 
 
 @dataclass(frozen=True)
@@ -56,14 +56,14 @@ class AxisRange:
 
 @dataclass(frozen=True)
 class CarriedStore:
-    """`array` is stored at `indices`, where None stands for a whole axis."""
+    """Stores `array` at `indices`; None is a whole axis."""
 
     indices: tuple[Element | AxisRange | None, ...]
     array: Array
 
     @property
     def numbers(self) -> list[Element]:
-        """The values computed from the places."""
+        """The elements in the indices."""
         return [
             e
             for i in self.indices
@@ -73,8 +73,8 @@ class CarriedStore:
 
 
 def stores(slot: Array, result: Array, ranges: Ranges) -> list[CarriedStore] | None:
-    """The stores that make `slot` the `result`; None if it differs at more than some places. `ranges` are
-    those of the iterations' numbers."""
+    """The stores that turn `slot` into `result`; None if it differs at more than a few places. `ranges` bound
+    the iterations' numbers."""
     if not isinstance(result, Map) or not result.rank:
         return None
     found: list[CarriedStore] = []
@@ -98,7 +98,7 @@ def stores(slot: Array, result: Array, ranges: Ranges) -> list[CarriedStore] | N
 
 
 def _split(slot: Array, indices: Sequence[Element | None], body: Element) -> tuple[int, list[Element]] | None:
-    """An axis, and the places on it outside which `body` is what the slot holds."""
+    """An axis, and the places on it outside which `body` equals the slot."""
     for axis, index in enumerate(indices):
         if index is None:
             places = _places(body, axis)
@@ -108,7 +108,7 @@ def _split(slot: Array, indices: Sequence[Element | None], body: Element) -> tup
 
 
 def _is_surely(body: Element, expected: Element, cases: int = MOST_CASES) -> bool:
-    """Whether a body is what is expected, whichever way conditions go that its place does not decide."""
+    """Whether a body is as expected, for all values of conditions that its place does not decide."""
     if body is expected:
         return True
     if not cases:
@@ -120,7 +120,7 @@ def _is_surely(body: Element, expected: Element, cases: int = MOST_CASES) -> boo
 
 
 def _conditions(body: Element) -> list[Element]:
-    """The conditions that decide between values of a body, those in indices aside."""
+    """The conditions that choose between values of a body, except those in indices."""
     order = postorder((body,), lambda e: () if isinstance(e, Read) or _is_comparison(e) else e.args)
     return [e for e in order if _is_comparison(e)]
 
@@ -130,12 +130,12 @@ def _is_comparison(element: Element) -> bool:
 
 
 def _with(body: Element, condition: Element, holds: bool) -> Element:
-    """A body where a condition holds, or does not."""
+    """A body, given that a condition holds, or does not."""
     return _changed(body, lambda e: const(holds, "bool") if e is condition else e)
 
 
 def _changed(body: Element, change: Callable[[Element], Element]) -> Element:
-    """A body after a change of its elements, without what constants decide then."""
+    """A body after a change of its elements, simplified."""
     found = folded(rewrite((body,), change)[0])
     return rewrite((found,), _without_zeros)[0]
 
@@ -157,13 +157,13 @@ def _place(element: Element, axis: int) -> Element | None:
 
 
 def _elsewhere(body: Element, axis: int) -> Element:
-    """What a body is where the axis is at none of the places that it is compared with."""
+    """A body where the axis is at none of the places that it is compared with."""
     never = const(False, "bool")
     return _changed(body, lambda e: never if _place(e, axis) is not None else e)
 
 
 def _without_zeros(element: Element) -> Element:
-    """x + 0 as x: here the sign of a zero does not count."""
+    """Simplify x + 0 to x, ignoring the sign of zero."""
     if isinstance(element, Apply) and element.op == "add":
         x, y = element.args
         return x if is_const(y, 0) else y if is_const(x, 0) else element
@@ -184,7 +184,7 @@ def _store(result: Map, indices: tuple[Element | None, ...], body: Element) -> C
 
 
 def _part(slot: Array, result: Map, ranges: Ranges) -> CarriedStore | None:
-    """The store of a part of one axis whose bounds the iteration computes, if nothing else changes."""
+    """The store of a part of one axis with bounds that the iteration computes, if nothing else changes."""
     own, body = element_of(slot), _seen_through(slot, result.body)
     for axis, size in enumerate(result.shape):
         found = {e: side for e in elements_of((body,)) if (side := _side(e, axis)) is not None}
@@ -216,13 +216,13 @@ def _smaller(x: Element, y: Element, ranges: Ranges) -> Element:
 
 
 def _where(body: Element, found: Mapping[Element, Bound], bounds: Set[Bound], false: Set[str]) -> Element:
-    """What a body is where bounds of these kinds do not hold, and all others do."""
+    """A body where bounds of these kinds do not hold, and all others do."""
     known = {e: const(not (side in bounds and side[0] in false), "bool") for e, side in found.items()}
     return folded(rewrite((body,), lambda e: known.get(e, e))[0])
 
 
 def _seen_through(slot: Array, body: Element) -> Element:
-    """What is carried plus all of another array, as the element of that."""
+    """If a body is the carried value plus all of another array, inline the other array's body."""
     match body:
         case Apply(op="add", args=(Read() as x, Read() as y)):
             more = y.array if x.array is slot else x.array
@@ -232,8 +232,8 @@ def _seen_through(slot: Array, body: Element) -> Element:
 
 
 def _side(condition: Element, axis: int) -> Bound | None:
-    """The bound that a condition is for an axis, if no other axis decides it: the first place, or the one
-    behind the last."""
+    """The bound that a condition imposes on an axis, if no other axis decides it: the first place, or the one
+    after the last."""
     if not (isinstance(condition, Apply) and condition.op in ORDERS and condition.args[0].dtype == "i64"):
         return None
     exchanged, more = ORDERS[condition.op]
@@ -252,7 +252,7 @@ ORDERS = {"less": (False, 1), "less_equal": (False, 0), "greater": (True, 1), "g
 
 
 def scattered(slot: Array, result: Array, roots: Sequence[Array]) -> Accumulate | None:
-    """The sum that an iteration scatters onto what it carries, if nothing else reads either."""
+    """The sum that an iteration scatters onto a carried array, if nothing else reads either."""
     if not isinstance(result, Map):
         return None
     match result.body:

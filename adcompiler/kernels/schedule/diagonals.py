@@ -1,8 +1,8 @@
 """Diagonals: an axis of an array that matters only where it equals something.
 
-The Hessian of a chain is select(j == i, f(i), select(j == i + 1, g(i), 0)): of a row, two elements are
-computed, and all others have one value. The loop over j fills the row with the value of elements where no
-such condition holds, and the special places are written after it. Equal places are written twice with the
+The Hessian of a chain is select(j == i, f(i), select(j == i + 1, g(i), 0)): two elements of a row are
+computed, and all others have the same value. The loop over j fills the row with the value of elements where
+no such condition holds, and the special places are written after it. Equal places are written twice with the
 same value.
 """
 
@@ -17,11 +17,12 @@ from adcompiler.kernels.schedule.schedule_tree import Task
 
 MOST_PLACES = 8  # places in a row
 
-Tie = tuple[Element, Element]  # that an axis is at a place, and the place
+Tie = tuple[Element, Element]  # the condition that an axis is at a place, and the place
 
 
 def tied_places(task: Task, axis: int) -> list[Tie]:
-    """The conditions that tie an axis of the loops around a map to places; none if it matters otherwise."""
+    """The conditions that tie an axis of the loops around a map to places; none if it also matters
+    otherwise."""
     if not (isinstance(task.array, Map) and axis in task.elements[0].axes):
         return []
     found: dict[Element, Element] = {}
@@ -39,12 +40,12 @@ def _places(condition: Element, axis: int) -> list[Element]:
 
 
 def elsewhere(known: Conditions, found: list[Tie]) -> Conditions:
-    """The facts that are known if the axis is at none of the places."""
+    """The facts that hold if the axis is at none of the places."""
     return join(known, tuple((condition, False) for condition, _ in found))
 
 
 def at(task: Task, axis: int, tie: Tie, found: list[Tie]) -> tuple[list[Element], Element]:
-    """The indices of the element at the place of one of the ties that were found, and what it is there."""
+    """The indices and the value of the element at a tied place."""
     condition, place = tie
     others = tuple((c, False) for c, other in found if _apart(place, other))
     (value,) = assume(task.elements, ((condition, True), *others))
@@ -52,6 +53,6 @@ def at(task: Task, axis: int, tie: Tie, found: list[Tie]) -> tuple[list[Element]
 
 
 def _apart(place: Element, other: Element) -> bool:
-    """Whether two places are surely not the same: i and i + 1."""
+    """Whether two places are known to differ, as i and i + 1 do."""
     (base, k), (base_of_other, other_k) = shifted(place), shifted(other)
     return base is base_of_other and k != other_k

@@ -1,13 +1,13 @@
 """Materialisation: which values of loop nests become arrays, decided on a schedule, before emission.
 
-Passes inline the bodies of arrays where they are read (`passes/arrays/inline.py`), so a nest computes all it
-needs from inputs and sums. Only the schedule shows where this repeats work. Candidates are found in it and
+Passes inline the bodies of arrays where they are read (`passes/arrays/inline.py`), so a nest computes
+everything from inputs and sums. Only the schedule shows where this repeats work. Candidates found in it
 become arrays, and the program is scheduled again; candidates that the new schedule does not confirm are
-computed where they were. In order: rows of one iteration of a nest, values that take longer to recompute than
-to read, and values in the memory of results.
+inlined again. In order: rows of one iteration of a nest, values that take longer to recompute than to read,
+and values in the memory of results.
 
 Bodies of program loops are left unchanged: an iteration has no separate nests, except those that threads
-divide, and a value of one iteration is in the cache when the next statement reads it.
+share, and a value of one iteration is in cache when the next statement reads it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from adcompiler.ops.costs import is_function, nanoseconds
 
 
 class Part(NamedTuple):
-    """A part of an array's elements, and its axes, outermost first."""
+    """An element within an array, and its axes, outermost first."""
 
     element: Element
     axes: tuple[int, ...]
@@ -53,7 +53,7 @@ class Part(NamedTuple):
 
 
 class Use(NamedTuple):
-    """A part of what a task of the schedule's item number `nest` computes."""
+    """A part computed by a task of the schedule's item number `nest`."""
 
     nest: int
     task: Task
@@ -61,18 +61,17 @@ class Use(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A value that may become an array in place of some uses, in the memory of the result `lender` if there
-    is one."""
+    """A value that may become an array and replace some uses. It may share the memory of the result
+    `lender`."""
 
     uses: tuple[Use, ...]
     lender: Array | None = None
 
 
 def uses(made: Schedule, parts: Callable[[Task], Iterable[Part]]) -> dict[Element, list[Use]]:
-    """The parts of the tasks of all nests, in the order of the schedule, by the element that each is in an
-    array of its own.
+    """The parts of the tasks of all nests, in schedule order, grouped by the element of the separate array.
 
-    Where loops have bounds there are none: a value would be computed where it is not needed.
+    Tasks whose loops have bounds are skipped: the array would be computed where it is not needed.
     """
     found: dict[Element, list[Use]] = {}
     for k, nest in enumerate(made.body):
@@ -87,8 +86,8 @@ def uses(made: Schedule, parts: Callable[[Task], Iterable[Part]]) -> dict[Elemen
 
 
 class Materialiser(Rewriter):
-    """Turns parts of arrays into separate arrays; `made` has that of each. Those that others are made of come
-    before these."""
+    """Turns parts of arrays into separate arrays, listed in `made`. Parts must come after the parts they
+    contain."""
 
     def __init__(self, candidates: Sequence[Candidate]) -> None:
         super().__init__()
@@ -99,7 +98,7 @@ class Materialiser(Rewriter):
         self.made: dict[tuple[Array, Part], Array] = {}
 
     def of(self, candidate: Candidate) -> Array:
-        """The array of a candidate, as its lender reads it."""
+        """The array of a candidate, as read by its lender."""
         uses = candidate.uses
         task, part = next((u.task, u.part) for u in uses if candidate.lender in (None, u.task.array))
         return self.made[task.array, part]
@@ -125,27 +124,26 @@ class Materialiser(Rewriter):
 # Scratchpads: costly values that several loops of one iteration of a nest read are computed once, into
 # a row.
 #
-# A costly part over two long axes is computed again wherever it is read (`passes/arrays/hoist.py`):
-# stored, it may take more memory than all the inputs. But where all that reads it stands in the same
-# iteration of a nest it takes one row a block, and that is known once there is a schedule. Such a part
-# becomes an array if several loops compute it, or one that has loops inside, beside which mathematics
-# is not vectorised.
+# A costly part over two long axes is recomputed wherever it is read (`passes/arrays/hoist.py`): stored,
+# it could take more memory than all the inputs. If all readers run in the same iteration of a nest, one
+# row per block is enough; only the schedule shows this. Such a part becomes an array if several loops
+# compute it, or one loop that contains others, where function calls are not vectorised.
 
 
 class Rows:
-    """Values that are rows which their nest shares."""
+    """Values stored as rows shared within one iteration of a nest."""
 
     def candidates(self, func: Func, made: Schedule, style: Style) -> Sequence[Candidate]:
-        """The costly values over the axis of a nest and one other that loops share."""
+        """The costly values over the axis of a nest and one other axis that several loops need."""
         shared = filter(_is_shared, uses(made, _of_a_row).values() if style.rows else ())
         return [Candidate((use,)) for found in shared for use in found]
 
     def holds(self, candidate: Candidate, array: Array, result: Array | None, made: Schedule) -> bool:
-        """Whether no more than a row is stored."""
+        """Whether at most a row is stored."""
         return any(t.array is array and (t.dropped or not t.stored) for t in made.tasks)
 
     def pays(self, before: Schedule, after: Schedule, count: int) -> bool:
-        """A row is in the cache."""
+        """Always: a row is in cache."""
         return True
 
 
@@ -169,34 +167,33 @@ def _of_a_row(task: Task) -> Iterator[Part]:
 
 
 # -- recomputation -----------------------------------------------------------------------------------
-# Materialise values that several nests need, where computing them again takes longer.
+# Materialise values that several nests need, if recomputing them takes longer.
 #
-# For a function or two that costs no more than an array does, which is written and read. But where sums
-# over all points stand between layers, as in y = f(y, sum(y)) again and again, each nest would compute
-# all layers before it: time, and text, would grow with the square of their number.
+# One or two function calls cost no more than writing and reading an array. But if sums over all points
+# separate layers, as in repeated y = f(y, sum(y)), each nest would recompute all earlier layers: time
+# and code size would grow quadratically.
 #
-# No array is made that is larger than those which a nest reads: what a loop over pairs makes of points
-# is computed again.
+# No array larger than those that the nest reads is made: values over pairs of points are recomputed.
 
 
 class Recomputed:
-    """Values that nests would compute again and again."""
+    """Values that several nests would recompute."""
 
     def candidates(self, func: Func, made: Schedule, style: Style) -> Sequence[Candidate]:
-        """The values whose computation takes longer than accesses to memory, smaller ones first."""
+        """The values that take longer to compute than to load, smaller ones first."""
         return [Candidate(tuple(found)) for found in _chosen(uses(made, _repeated), style)]
 
     def holds(self, candidate: Candidate, array: Array, result: Array | None, made: Schedule) -> bool:
-        """Wherever it is stored, it is not computed again."""
+        """Always: a stored value is never recomputed."""
         return True
 
     def pays(self, before: Schedule, after: Schedule, count: int) -> bool:
-        """The candidates were chosen by times."""
+        """Always: candidates were chosen by time."""
         return True
 
 
 def _repeated(task: Task) -> Iterator[Part]:
-    """The operations over all axes of an array, those before that others are made of."""
+    """The operations over all axes of an array, operands first."""
     if not task.order or any(map(is_computed, task.array.domain)):
         return
     for e in elements_of(task.array.elements):
@@ -205,7 +202,7 @@ def _repeated(task: Task) -> Iterator[Part]:
 
 
 def _chosen(found: Mapping[Element, Sequence[Use]], style: Style) -> Iterator[Sequence[Use]]:
-    """The uses of each value that is stored, smaller values first."""
+    """The uses of each value to store, smaller values first."""
     nests = {own: {use.nest for use in of} for own, of in found.items()}
     inner = {a for own, where in nests.items() for a in own.args if nests.get(a) == where}
     stored: set[Element] = set()
@@ -220,34 +217,34 @@ def _chosen(found: Mapping[Element, Sequence[Use]], style: Style) -> Iterator[Se
 
 
 def _is_small(own: Element) -> bool:
-    """Whether an array of a value is no larger than one that it is made of."""
+    """Whether an array of a value is no larger than one of its operands."""
     reads = (e for e in elements_of((own,)) if isinstance(e, Read))
     plain = ({i.axis for i in r.args if isinstance(i, Index)} for r in reads)
     return len(own.axes) == 1 or any(axes == own.axes for axes in plain)
 
 
 # -- buffer reuse ------------------------------------------------------------------------------------
-# Buffer reuse: results lend their memory to costly values that several nests need.
+# Buffer reuse: costly values that several nests need are stored in the memory of results.
 #
-# A costly value over a long axis, as exp(x[i] - a) where a sum and then a gradient need it, is computed
-# again in each nest that reads it: a separate array costs about as much traffic as the function. But
-# where the last of these nests makes a result from it, element by element, the value may stand in the
-# result's memory until then. That memory would have come to the processor in any case, to be written.
+# A costly value over a long axis, such as exp(x[i] - a) that a sum and then a gradient need, is recomputed
+# in each nest that reads it: a separate array costs about as much traffic as the function. But if the
+# last of these nests computes a result from it element by element, the result's memory can hold the
+# value until then. That memory is loaded to be written in any case.
 #
-# The value must be stored by a nest before that of the result, and whatever reads it stand in nests
-# before, or in the same iteration as the result.
+# An earlier nest than the result's must store the value, and all readers must run in earlier nests or in
+# the same iteration as the result.
 
 
 class BufferReuse:
-    """Values that stand in the memory of a result until it is made."""
+    """Values held in the memory of a result until it is computed."""
 
     def candidates(self, func: Func, made: Schedule, style: Style) -> Sequence[Candidate]:
-        """For each result with usable memory, the costliest value that an earlier nest computes too."""
+        """For each result with usable memory, the costliest value that an earlier nest also computes."""
         results = {r for k, r in enumerate(func.results) if k not in func.adding}
         return list(_lent(made, uses(made, _lendable), results)) if style.rows else []
 
     def holds(self, candidate: Candidate, array: Array, result: Array | None, made: Schedule) -> bool:
-        """Whether the value is stored whole, and nothing reads it once the result is in its place."""
+        """Whether the value is stored in full, and nothing reads it after the result overwrites it."""
         nests = {task: k for k, nest in enumerate(made.body) if isinstance(nest, Loop) for task in nest.tasks}
         by_array = {task.array: task for task in made.tasks}
         own, last = by_array.get(array), by_array.get(result) if result is not None else None
@@ -260,12 +257,12 @@ class BufferReuse:
         )
 
     def pays(self, before: Schedule, after: Schedule, count: int) -> bool:
-        """Whether nothing else has to be stored for it: that would cost more than it saves."""
+        """Whether nothing else must be stored for it, which would cost more than it saves."""
         return _stored(after) == _stored(before) + count
 
 
 def _stored(made: Schedule) -> int:
-    """How many arrays are stored whole."""
+    """The number of arrays stored in full."""
     return sum(t.stored and not t.dropped for t in made.tasks)
 
 
@@ -296,7 +293,7 @@ def _lent(
 
 
 def _is_whole(task: Task) -> bool:
-    """Whether a task makes a map element by element, in the order of its axes and of known lengths."""
+    """Whether a task computes a map element by element, in the order of its axes, with known lengths."""
     array = task.array
     in_order = isinstance(array, Map) and task.order == tuple(range(array.rank))
     return in_order and not any(map(is_computed, array.shape))
@@ -304,8 +301,8 @@ def _is_whole(task: Task) -> bool:
 
 @dataclass(frozen=True)
 class Scheduled:
-    """A program whose kernels can be emitted: with arrays for what is materialised, its loop nests, and the
-    arrays that stand in the memory of results, with these."""
+    """A program ready for emission: the program with materialised arrays, its loop nests, and the arrays held
+    in the memory of results."""
 
     func: Func
     schedule: Schedule
@@ -320,12 +317,12 @@ class Reason(Protocol):
         ...
 
     def holds(self, candidate: Candidate, array: Array, result: Array | None, made: Schedule) -> bool:
-        """Whether a schedule with all candidates confirms one: it is `array` there, and `result` its
+        """Whether a schedule with all candidates confirms one. `array` is its array there, and `result` its
         lender."""
         ...
 
     def pays(self, before: Schedule, after: Schedule, count: int) -> bool:
-        """Whether a schedule with `count` candidates is better than that without."""
+        """Whether the schedule with `count` candidates is better than the one without."""
         ...
 
 
@@ -333,7 +330,7 @@ REASONS: tuple[Reason, ...] = (Rows(), Recomputed(), BufferReuse())
 
 
 def scheduled(func: Func, style: Style = CPU) -> Scheduled:
-    """The program in loop nests, with what is worth it materialised."""
+    """The program in loop nests, with values materialised where it pays."""
     made = Scheduled(func, schedule(func, style))
     for reason in REASONS:
         made = materialised(made, reason, style)

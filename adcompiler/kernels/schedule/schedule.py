@@ -1,9 +1,9 @@
 """Fuses the arrays of a program into loop nests.
 
-Every array is a task with an order of loops over its domain. Tasks are taken producers first, and
-each joins the first loop of its length at or after all its producers, and strictly after a producer
-whose value it needs from another iteration of that loop (a sum over it, or an element read elsewhere).
-The same rule is applied inside each loop. Values read in the same iteration stay in registers.
+Every array is a task with an order of loops over its domain. Tasks are placed producers first. Each joins the
+first loop of its length at or after all its producers, and strictly after a producer whose value it needs
+from another iteration of that loop (a sum over it, or an element read elsewhere). The same rule applies
+inside each loop. Values read in the same iteration stay in registers.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ from adcompiler.passes.order.orders import settled_orders
 
 @dataclass(frozen=True)
 class Style:
-    """What a kind of processor requires of a schedule: the orders of the loops over arrays that are computed
-    together, the arrays whose loops hold nothing else, whether what only one iteration of a loop reads may be
-    stored for that iteration alone, as it may where the iterations of a block run one after the other, and
-    the nominal nanoseconds of an access to memory."""
+    """What a kind of processor requires of a schedule: the loop orders of arrays that are computed together,
+    the arrays that cannot share their loops, whether a value read within one iteration only may be stored in
+    a row for that iteration (as it may if iterations of a block run sequentially), and the nominal
+    nanoseconds of a memory access."""
 
     orders: Callable[[Sequence[Array]], Mapping[Array, tuple[int, ...]]]
     alone: Callable[[Array], bool]
@@ -69,8 +69,8 @@ class Style:
     access: float
 
 
-# A scatter runs on one thread and is not vectorised: nothing else shall share its loop. Over pairs it does,
-# where what it reads would else have to be stored.
+# A scatter runs on one thread and is not vectorised, so it does not share its loop. Over pairs it does,
+# because its operands would otherwise have to be stored.
 CPU = Style(
     lambda arrays: {a: loop_order(a) for a in arrays},
     lambda array: isinstance(array, Accumulate) and len(long_axes(array)) < 2,
@@ -91,7 +91,7 @@ def _arranged(
     style: Style,
     orders: Mapping[Array, tuple[int, ...]] | None = None,
 ) -> Schedule:
-    """The loop nests that compute `roots`; arrays `given` are there already."""
+    """The loop nests that compute `roots`, where the arrays `given` exist already."""
     tasks: list[Task] = []
     loops: dict[loop_node.Loop, Recurrence] = {}
     found = needs(roots, postorder(roots, lambda a: () if a in given else _made_before(a)))
@@ -125,13 +125,13 @@ def _arranged(
 
 
 def _conditions(array: Array, found: Needs) -> Conditions:
-    """The conditions to compute an array under: none if it is quickly made, or has no buffer beforehand."""
+    """The conditions to compute an array under: none if it is cheap or has no buffer beforehand."""
     quick = isinstance(array, Map) and not array.rank and not costly(array.body, {})
     return ALWAYS if quick or isinstance(array, Input) or lengths_read(array) else found.arrays[array]
 
 
 def _made_before(array: Array) -> Sequence[Array]:
-    """What must be there before an array; a loop fills what starts as a constant itself."""
+    """The arrays needed before an array. A loop fills constant initial values itself."""
     if not isinstance(array, Item):
         return arrays_read(array)
     loop = array.loop
@@ -140,11 +140,11 @@ def _made_before(array: Array) -> Sequence[Array]:
 
 
 class _Open(Replace):
-    """Puts what stands for the slots of a body in their place: the iteration's number is an axis, and so is
-    the first one of a scanned array, except for loops that read a row whole: they have one of `whole`.
+    """Replaces the slots of a body: the iteration's number is an axis, and so is the first axis of a scanned
+    array. Loops that read a whole row use an entry of `whole`.
 
-    A number of these is copied for a loop inside, as its operand. Where lengths of arrays read it, they read
-    the copy too: an operand of that loop and the number that its length reads meet in its body."""
+    A scalar among these is copied to be the operand of an inner loop. Lengths of arrays that read it read the
+    copy too, so that in the loop's body the operand and the length agree."""
 
     def __init__(
         self,
@@ -179,7 +179,7 @@ class _Open(Replace):
         return element
 
     def copied(self, array: Array) -> Array:
-        """An array that is read whole; what stands for a part of another is copied."""
+        """An array that is read whole; a part of another array is copied."""
         return Map(array.shape, element_of(array)) if array in self.parts else array
 
     def operands(self, call: Call) -> tuple[Array, ...]:
@@ -205,7 +205,7 @@ def _recurrence(loop: loop_node.Loop, numbers: Iterator[int], style: Style) -> R
     """A loop with its body opened and scheduled."""
     number = -1 - next(numbers)
     step, *slots = loop.slots
-    places = const_places(loop)  # lengths in the body read these
+    places = const_places(loop)  # read by lengths in the body
     consts, stand = tuple(places.values()), fresh("i64", ())
     carried = tuple(standing(s, places) for s in slots[: len(loop.inits)])
     whole = tuple(standing(s, places) for s in slots[len(carried) : len(slots) - len(consts)])
@@ -250,8 +250,7 @@ def _recurrence(loop: loop_node.Loop, numbers: Iterator[int], style: Style) -> R
 def _update(
     slot: Array, result: Array, roots: Sequence[Array], ranges: Ranges
 ) -> Array | tuple[CarriedStore, ...]:
-    """What an iteration does to what it carries: a new array, a sum to add in place, or stores at some
-    places."""
+    """The update of a carried array by an iteration: a new array, a sum to add in place, or stores."""
     found = stores(slot, result, ranges)
     if found is not None:
         return tuple(found)
@@ -261,13 +260,13 @@ def _update(
 
 
 def _placing(updates: Sequence[tuple[CarriedStore, ...]], known: Collection[object]) -> list[Array]:
-    """What only the places of stores read."""
+    """The arrays that only indices of stores read."""
     read = read_by(e for stored in updates for store in stored for e in store.numbers)
     return [a for a in read if a not in known]
 
 
 class _Placer:
-    """Builds the loops; remembers who reads whom."""
+    """Builds the loops, and records the readers of each task."""
 
     def __init__(self, tasks: Sequence[Task], numbers: Iterator[int], style: Style) -> None:
         self.numbers, self.style = numbers, style
@@ -300,7 +299,7 @@ class _Placer:
             wanted = Loop(size, UNNUMBERED, under=task.conditions(depth, self.style.rows))
             if not depth:
                 wanted.needed, wanted.shut = task.needed, self.style.alone(task.array)
-            elif self.style.rows:  # between the two is a row
+            elif self.style.rows:  # a row connects the two
                 wanted.calls, wanted.deep = _calls(task, depth), task.has_loops(depth)
             position[task] = self.join(items, start, wanted)
             loop = items[position[task]]
@@ -313,7 +312,8 @@ class _Placer:
         return items
 
     def join(self, items: list[Loop | Task], start: int, wanted: Loop) -> int:
-        """The position of the first loop like `wanted` from `start` on; a new one at the end if none is."""
+        """The position of the first compatible loop from `start` on; a new one at the end if there is
+        none."""
         for p in range(start, len(items)):
             item = items[p]
             if isinstance(item, Loop) and item.admits(wanted):
@@ -323,7 +323,8 @@ class _Placer:
         return len(items) - 1
 
     def together(self, producer: Task, consumer: Task, reads: Sequence[Read], depth: int) -> bool:
-        """Whether each iteration of the loop at `depth` gives the consumer all it reads from the producer."""
+        """Whether each iteration of the loop at `depth` computes all that the consumer reads from the
+        producer."""
         if depth >= len(producer.order) or isinstance(producer.array, Accumulate):
             return False
         axis = producer.order[depth]
@@ -334,16 +335,16 @@ class _Placer:
         return all(read.args[axis] is Index(consumer.order[depth]) for read in reads)
 
     def vectorises_apart(self, producer: Task, consumer: Task) -> bool:
-        """Whether one of two tasks is a loop of costly operations that is vectorised if the loops inside the
-        other do not stand beside it. Not between sums over rows of a matrix and what reads the rows again:
-        they meet best while a row is in the cache."""
+        """Whether one of two tasks is a loop of costly operations that vectorises only if the other's inner
+        loops are kept separate. Sums over rows and readers of these rows stay together, while a row is in
+        cache."""
         if consumer.has_loops(0):
             return _is_costly_loop(producer) and not self.reads[producer]
         rows = (t for t in postorder([consumer], self.readers.__getitem__) if t.has_loops(0))
         return producer.has_loops(0) and _is_costly_loop(consumer) and not any(rows)
 
     def escapes(self, task: Task) -> bool:
-        """Whether a reader stands outside the loops over the task's own axes, or reads elsewhere."""
+        """Whether a reader runs outside the loops over the task's own axes, or reads another element."""
         if isinstance(task.array, Accumulate | Item | Call) or (
             isinstance(task.array, Reduce) and not task.in_register
         ):

@@ -1,4 +1,4 @@
-"""The schedule tree: tasks, the loops that run them, and the loops of the program."""
+"""The schedule tree: tasks, the loops that run them, and program loops."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ from adcompiler.ops.build import apply
 # -- bounds ------------------------------------------------------------------------------------------
 # Conditions on an axis as bounds of its loop: the sum over j < n where j < i runs to i.
 #
-# What a reduction, or a scatter, takes where its condition does not hold is nothing, so those
-# iterations may be left out. A condition becomes a bound if it compares the axis with what the loops
-# around it decide, and all that is added up inside the loop stands under it. If those loops decide it
-# without the axis, the loop runs whole or not at all.
+# A reduction or a scatter adds nothing where its condition does not hold, so those iterations may be
+# skipped. A condition becomes a bound if it compares the axis with values that the outer loops determine,
+# and everything added up inside the loop depends on it. If the outer loops decide it without the axis,
+# the loop runs completely or not at all.
 
 
 Bound = tuple[str, Element]  # "start" or "stop", and its value; or "if", and what must hold
 
 
 def without(op: str, body: Element, dropped: Sequence[Element]) -> Element:
-    """A body without conditions that the loops see to."""
+    """A body without the conditions that loop bounds ensure."""
     outside = neutral(op, body.dtype)
     found, body = guarded(body, outside.value)
     guard: Element | None = None
@@ -57,7 +57,7 @@ def without(op: str, body: Element, dropped: Sequence[Element]) -> Element:
 
 
 def bound(condition: Element, axis: int, outer: frozenset[int]) -> Bound | None:
-    """The bound of a loop over `axis` that a condition is, if the loops `outer` around it decide it."""
+    """The bound that a condition imposes on a loop over `axis`, if the loops `outer` around it decide it."""
     if not (isinstance(condition, Apply) and condition.op in STRICTER and condition.args[0].dtype == "i64"):
         return None
     (x, y), op = condition.args, condition.op
@@ -69,17 +69,17 @@ def bound(condition: Element, axis: int, outer: frozenset[int]) -> Bound | None:
 
 
 def switch(condition: Element, outer: frozenset[int]) -> Bound | None:
-    """The bound that lets a loop run or not, if the loops `outer` around it decide the condition."""
+    """The bound that enables a loop, if the loops `outer` around it decide the condition."""
     return ("if", condition) if condition.axes and condition.axes <= outer else None
 
 
-STRICTER = {  # which bound, and what is added to it
+STRICTER = {  # the bound, and the offset added to it
     "less": ("stop", 0), "less_equal": ("stop", 1), "greater": ("start", 1), "greater_equal": ("start", 0),
 }  # fmt: skip
 
 
 def common(bodies: Iterable[tuple[str, Element]]) -> list[Element]:
-    """The conditions under which all that some reductions take stand."""
+    """The conditions shared by the bodies of some reductions."""
     found: list[Element] | None = None
     for op, body in bodies:
         own = conditions(op, body)
@@ -92,27 +92,27 @@ UNNUMBERED = -(10**9)  # the axis of a loop that has no number yet
 
 @dataclass(eq=False)
 class Task:
-    """One array to compute; `order` are the axes of its domain from the outermost loop inwards."""
+    """One array to compute; `order` lists the axes of its domain, outermost loop first."""
 
     array: Array
     order: tuple[int, ...]
     loops: list[Loop] = field(default_factory=list)
     stored: bool = True
-    seen_to: list[Element] = field(default_factory=list)  # conditions that bounds of the loops see to
-    within: int = 0  # the loops around it in whose iterations all its readers stand too
+    seen_to: list[Element] = field(default_factory=list)  # conditions that loop bounds ensure
+    within: int = 0  # the number of loops around it whose iterations contain all its readers
     needed: Conditions = ALWAYS  # what holds wherever the array is read
-    known: Conditions = ALWAYS  # what holds in the loop that is being written
+    known: Conditions = ALWAYS  # what holds in the loop being written
     _elements: dict[object, tuple[Element, ...]] = field(default_factory=dict, repr=False)
 
     @property
     def arrays(self) -> tuple[Array, ...]:
-        """The arrays that the task gives."""
+        """The arrays that the task computes."""
         return (self.array,)
 
     @property
     def op(self) -> str | None:
-        """How what its iterations give is added up; None where each iteration gives its own element. A
-        scatter sums its body, the last of its elements; the others are places."""
+        """The reduction of its iterations' values; None if each iteration computes its own element. A scatter
+        sums its body, the last of its elements; the others are indices."""
         if isinstance(self.array, Accumulate):
             return "sum"
         return self.array.op if isinstance(self.array, Reduce) else None
@@ -125,7 +125,7 @@ class Task:
 
     @property
     def elements(self) -> tuple[Element, ...]:
-        """The array's elements in terms of the program's loops."""
+        """The array's elements in terms of loop variables."""
         key = self.needed, self.known, len(self.seen_to), len(self.loops)
         if key not in self._elements:
             self._elements[key] = self._substituted()
@@ -141,19 +141,19 @@ class Task:
 
     @property
     def written(self) -> tuple[Element, ...]:
-        """The elements written for the task, and those that the bounds of its loops read."""
+        """The elements to write for the task, including reads in the bounds of its loops."""
         return (*self.elements, *(e for e in elements_of(self.seen_to) if isinstance(e, Read)))
 
     def spares(self, depth: int, filled: bool) -> bool:
-        """Whether the loop at `depth` may leave out iterations that add nothing. Those of an axis that a sum
-        keeps leave elements out, and those of a scatter what it lists on a device: fine if these are
+        """Whether the loop at `depth` may skip iterations that add nothing. On an axis that a sum keeps this
+        skips elements, and in a scatter entries of its list on a device; this is fine if these are
         `filled`."""
         reduced = isinstance(self.array, Reduce) and self.order[depth] >= self.array.rank
         return self.op is not None and (filled or reduced)
 
     def conditions(self, depth: int, filled: bool) -> frozenset[Element]:
-        """The conditions on the axis at `depth` under which the task adds anything, in terms of the loops
-        around it; the outermost loop, which is cut into blocks, has no bounds."""
+        """The conditions on the axis at `depth` under which the task adds anything, in terms of outer loops.
+        The outermost loop, which is split into blocks, has no bounds."""
         if self.op is None or not depth or not self.spares(depth, filled):
             return frozenset()
         axis, outer = self.order[depth], self.order[:depth]
@@ -166,38 +166,37 @@ class Task:
         return frozenset(substitute(c, places) for c in own if bound(c, axis, frozenset(outer)) is not None)
 
     def named(self, names: Mapping[Node, str]) -> dict[Element, str]:
-        """The names of the array's elements, in terms of the program's loops."""
+        """The names of the array's elements, in terms of loop variables."""
         memo: dict[Element, Element] = {}
         found = [e for e in elements_of(self.array.elements) if e in names]
         return {substitute(e, self.index, memo): names[e] for e in found}
 
     @property
     def kept(self) -> tuple[Element, ...]:
-        """The indices at which the array's element of the current iteration stands."""
+        """The indices of the element that the current iteration computes."""
         return tuple(self.index[k] for k in range(self.array.rank))
 
     @property
     def first_reduced(self) -> int:
-        """The depth of the outermost loop that reduces, as all of a scatter do; the number of loops if none
-        does."""
+        """The depth of the outermost reduction loop: 0 for scatters, the number of loops if none reduces."""
         if not isinstance(self.array, Reduce):
             return 0 if isinstance(self.array, Accumulate) else len(self.order)
         return next((d for d, k in enumerate(self.order) if k >= self.array.rank), len(self.order))
 
     def has_loops(self, depth: int) -> bool:
-        """Whether loops stand inside the one at a depth, except for those that are written out."""
+        """Whether there are loops inside the one at a depth, except short ones, which are unrolled."""
         return not all(is_short(self.array.domain[k]) for k in self.order[depth + 1 :])
 
     @property
     def dropped(self) -> frozenset[int]:
-        """The axes that need no storage, because no other iteration of their loops reads the value.
-        One axis is left."""
+        """The axes that need no storage, because no other iteration of their loops reads the value. At least
+        one axis is kept."""
         axes = frozenset(self.order[: self.within])
         return axes if len(axes) < self.array.rank else frozenset()
 
     @property
     def in_register(self) -> bool:
-        """Whether a reduction needs one accumulator only: no kept axis lies inside a reduced one."""
+        """Whether a reduction needs only one accumulator: no kept axis is inside a reduced one."""
         assert isinstance(self.array, Reduce)
         return all(k >= self.array.rank for k in self.order[self.first_reduced :])
 
@@ -211,25 +210,25 @@ class Loop:
     tasks: list[Task] = field(default_factory=list)
     body: list[Loop | Task] = field(default_factory=list)
     bounds: list[Bound] = field(default_factory=list)  # where it starts and stops, besides 0 and its size
-    under: frozenset[Element] = frozenset()  # the conditions on its axis that all its tasks stand under
-    needed: Conditions = ALWAYS  # what holds wherever what it computes is read
+    under: frozenset[Element] = frozenset()  # the conditions on its axis common to all its tasks
+    needed: Conditions = ALWAYS  # what holds wherever its results are read
     shut: bool = False  # whether no other task may join it
-    calls: bool = False  # whether it calls functions, with no loop inside: it is vectorised
+    calls: bool = False  # whether it calls functions and has no loop inside, so it is vectorised
     deep: bool = False  # whether it has loops inside
 
     def admits(self, other: Loop) -> bool:
-        """Whether what runs in a loop like `other` may run in this one."""
+        """Whether tasks of a loop like `other` may run in this one."""
         alike = (self.size, self.under, self.needed) == (other.size, other.under, other.needed)
         mixed = (self.calls or other.calls) and (self.deep or other.deep)
         return alike and not (self.shut or other.shut or mixed)
 
     def take(self, task: Task, other: Loop) -> None:
-        """Let a task run in this loop, which asked for one like `other`."""
+        """Add a task that asked for a loop like `other`."""
         self.tasks.append(task)
         self.calls, self.deep = self.calls or other.calls, self.deep or other.deep
 
     def bind(self, outer: frozenset[int], filled: bool) -> None:
-        """Turn conditions on the axis into bounds, here and in all loops inside (`filled`: see `spares`)."""
+        """Turn conditions on the axis into bounds, here and in all inner loops (`filled`: see `spares`)."""
         if outer and all(t.spares(t.loops.index(self), filled) for t in self.tasks):
             for condition in common((t.op or "sum", t.elements[-1]) for t in self.tasks):
                 found = bound(condition, self.number, outer) or self.switch(condition, outer)
@@ -246,12 +245,12 @@ class Loop:
         return task.loops.index(self) < task.first_reduced
 
     def switch(self, condition: Element, outer: frozenset[int]) -> Bound | None:
-        """A condition that lets the loop run or not, if it only adds to what begins before it."""
+        """The bound by which a condition enables the loop, if no reduction is initialised inside it."""
         begun = not any(map(self.begins, self.tasks))
         return switch(condition, outer) if begun else None
 
     def walk(self) -> Iterator[Loop]:
-        """This loop and all inside it."""
+        """This loop and all inner loops."""
         yield self
         for item in self.body:
             if isinstance(item, Loop):
@@ -260,9 +259,9 @@ class Loop:
 
 @dataclass(eq=False)
 class Recurrence(Task):
-    """A loop of the program, iteration by iteration; `array` is the first of what it gives, and `number` is
-    that of its own axis. Placeholders stand for the slots of its body; those of rows for the scanned arrays,
-    those of `whole` for the row of an iteration."""
+    """A program loop, run iteration by iteration. `array` is the first of its results, and `number` that of
+    its own axis. Placeholders replace the slots of its body: `rows` the scanned arrays, `whole` the row of
+    one iteration."""
 
     number: int = 0
     slots: tuple[Array, ...] = ()
@@ -295,7 +294,7 @@ class Schedule:
     needs: Needs
 
     def groups(self) -> Iterator[tuple[Conditions, Iterator[Loop | Task]]]:
-        """The nests in order, those together that are needed under the same conditions."""
+        """The nests in order, grouped by the conditions they are needed under."""
         return groupby(self.body, lambda item: item.needed)
 
 
@@ -305,7 +304,7 @@ def tasks_of(item: Loop | Task) -> list[Task]:
 
 
 def filling(array: Array) -> Const | None:
-    """The constant that an array is everywhere, if it is one."""
+    """The constant that fills an array, if there is one."""
     return array.body if isinstance(array, Map) and isinstance(array.body, Const) else None
 
 
@@ -328,12 +327,12 @@ def computed(shape: Shape) -> bool:
 
 
 def is_divisible(loop: Loop) -> bool:
-    """Whether a loop in the iteration of a loop may be a nest that threads share."""
+    """Whether a loop inside an iteration may be a nest that threads share."""
     long = any(not is_short(n) for t in loop.tasks for n in t.array.domain)
     return long and not computed((loop.size,)) and not adds_anywhere(loop)
 
 
 def adds_anywhere(loop: Loop) -> bool:
-    """Whether several iterations of a loop may add to one place."""
+    """Whether several iterations of a loop may add to the same element."""
     iteration = Index(loop.number)
     return any(isinstance(t.array, Accumulate) and iteration not in t.elements[:-1] for t in loop.tasks)

@@ -1,11 +1,11 @@
-"""Elements of a schedule that are computed without contraction: all that strict values depend on.
+"""Elements of a schedule that are computed without contraction: all operands of strict values.
 
-A product and a sum become one fused operation if one expression has both, but not if the product is an array
-that another loop has stored. Two kernels could then compute values of one expression that differ in the last
-bit. Below the marks of `passes/algebra/strict.py`, products are therefore intrinsics with their own rounding.
-Parts of strict values that later passes made arrays (hoisted, stored, scanned) are found through the tasks
-that compute them. Values that are not repeatable, such as sums and results of loops, are computed by one
-task: the search stops there.
+A product and a sum in one expression become one fused operation, but not if the product is an array that
+another loop has stored. Two kernels could then compute values of one expression that differ in the last bit.
+Below the marks of `passes/algebra/strict.py`, products are therefore intrinsics with their own rounding.
+Parts of strict values that later passes turned into arrays (hoisted, stored, scanned) are found through the
+tasks that compute them. Values that are not repeatable, such as sums and results of loops, are computed by
+one task: the search stops there.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def uncontracted(made: Schedule) -> set[Element]:
 
 
 def _elements(task: Task) -> Iterable[Element]:
-    """What a task computes: its elements, and the conditions that bounds and branches around them see to."""
+    """The elements that a task computes, with the conditions that bounds and branches around them ensure."""
     if isinstance(task, Recurrence):
         return ()
     return elements_of((*task.elements, *task.seen_to, *(c for c, _ in join(task.needed, task.known))))
@@ -60,7 +60,7 @@ def _all_tasks(made: Schedule | None) -> Iterator[Task]:
 
 
 def _given(task: Task) -> tuple[Array, ...]:
-    """The arrays that a task makes; a loop makes what stands for its operands in its body."""
+    """The arrays that a task computes; for a loop, the placeholders of its operands in its body."""
     if not isinstance(task, Recurrence):
         return task.arrays
     return *task.slots, *task.rows, *task.whole, *task.consts
