@@ -27,6 +27,7 @@ from adcompiler.frontend.grammar.recovery import UNKNOWN, parse_all
 from adcompiler.frontend.grammar.tree import Module
 from adcompiler.frontend.lowering.early_checks import ANY, check, mistakes
 from adcompiler.frontend.lowering.from_sympy import closure_from_sympy, is_sympy
+from adcompiler.frontend.lowering.procedures import with_procedures
 from adcompiler.frontend.lowering.program import closure_of, scope_of
 from adcompiler.frontend.values.values import Closure, FunctionValue
 from adcompiler.runtime.programs.options import Options, options
@@ -251,6 +252,10 @@ def _closure_of(f: FunctionType, found: NumbaFunction | None = None) -> Closure:
     if errors:
         around[UNKNOWN] = ANY
     closure = closure_of(with_defaults(module, f), f.__name__, None, around)
+    try:
+        closure = with_procedures(closure, found is not None and found.kind == "jit")
+    except Error as error:
+        raise Error.together((*errors, error)) from None
     if found is not None:
         closure = fitted(found, closure)
     if errors:

@@ -168,6 +168,59 @@ def test_guvectorize_returns_what_it_stores_and_maps_over_the_axes_in_front() ->
         f(X, 1.0)
 
 
+@njit
+def step(x, v, dt):
+    if dt == 0.0:
+        return
+    for i in range(len(x)):
+        v[i] -= dt * math.sin(x[i])
+    for i in range(len(x)):
+        x[i] += dt * v[i]
+
+
+@njit
+def fill(out, value):
+    out[:] = value
+
+
+@njit
+def simulate(start, count):
+    x, v = start.copy(), np.empty(len(start))
+    fill(v, start[0])
+    for _ in range(count):
+        step(x, v, 0.1)
+    return np.sum(x**2 + v**2)
+
+
+def test_functions_that_store_in_their_arguments_return_what_they_store() -> None:
+    x, v = X.copy(), 2 * X
+    found = adc.function(step)(X, v, 0.1)
+    step(x, v, 0.1)
+    for one, other in zip(found, (x, v), strict=True):
+        assert_allclose(one, other)
+    assert_allclose(adc.function(simulate)(X, 5), simulate(X, 5))
+    assert adc.check_grad(simulate, X, 5, order=2) < 1e-6
+    assert_array_equal(adc.function(fill)(X[:0], 1.0), X[:0])
+
+
+def test_what_a_call_stores_is_not_read_under_another_name() -> None:
+    @njit
+    def of_a_view(x):
+        w = x[1:]
+        fill(x, 1.0)
+        return np.sum(w)
+
+    @njit
+    def of_a_row(m):
+        fill(m[0], 1.0)
+        return np.sum(m)
+
+    with pytest.raises(adc.ParseError, match="w shares elements with out"):
+        adc.grad(of_a_view)(X)
+    with pytest.raises(adc.ParseError, match="stores in this argument, which is not a name"):
+        adc.grad(of_a_row)
+
+
 def test_types_of_a_signature() -> None:
     @njit("float32(float32, int64)")
     def power(x, n):

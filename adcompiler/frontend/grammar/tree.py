@@ -160,6 +160,11 @@ class Assign(Statement):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Stored(Assign):
+    """A call of a function that stores in its arguments, as an assignment to these."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Augmented(Statement):
     """`target op= value`."""
 

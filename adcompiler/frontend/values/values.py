@@ -111,6 +111,7 @@ class Closure:
     defaults: Mapping[str, Any] = field(default_factory=dict)  # of parameters that a call may leave out
     core: tuple[int, ...] | None = None  # of a ufunc: how many axes of each argument the body takes
     results: int = 1  # of a ufunc
+    stores: tuple[str, ...] = ()  # of a function that returns what it stores in these parameters
 
     @property
     def name(self) -> str:

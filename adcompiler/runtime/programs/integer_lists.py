@@ -93,11 +93,11 @@ def _with_floats(types: Types, lower: Callable[[Types], Any]) -> Types:
     refused = fits(frozenset())
     if refused is None:
         return typed(types, frozenset())
-    if fits(lists) is not None:
+    if (also := fits(lists)) is not None:
         for k in sorted(lists):
             if fits(frozenset({k})) is None:
                 return typed(types, frozenset({k}))
-        raise refused
+        raise max(refused, also, key=lambda error: error.line or 0)  # of the attempt that came further
     integers = lists
     for k in sorted(lists):
         if fits(integers - {k}) is None:

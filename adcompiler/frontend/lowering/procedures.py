@@ -1,0 +1,104 @@
+"""Functions that return nothing and store in their arguments, as numba's often do: here they return what they
+store, and a call of one as a statement, `f(x, out)`, becomes `out = f(x, out)`.
+
+The names that share elements with `out` are stale after it, as after any store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from adcompiler.errors import ParseError, Source
+from adcompiler.frontend.grammar import tree
+from adcompiler.frontend.grammar.control_flow import assigned
+from adcompiler.frontend.library.builtins import dotted
+from adcompiler.frontend.values.values import Closure
+from adcompiler.ir.walk import postorder
+
+Statements = tuple[tree.Statement, ...]
+
+
+def with_procedures(closure: Closure, returns_stores: bool) -> Closure:
+    """A definition in which calls of procedures are assignments. With `returns_stores` a definition that returns
+    nothing returns what it stores in its parameters."""
+    change = partial(_called, closure.source, closure.scope)
+    definition = replace(closure.definition, body=_each(closure.definition.body, change))
+    closure = replace(closure, definition=definition)
+    return _returning(closure) if returns_stores else closure
+
+
+def _returning(closure: Closure) -> Closure:
+    definition = closure.definition
+    nodes = postorder(list[tree.Tree](definition.body), tree.children)
+    nothing = all(_is_none(n.value) for n in nodes if isinstance(n, tree.Return))
+    stores = _stored(definition, nodes)
+    if not (nothing and stores):
+        return closure
+    span = definition.span
+    names = [tree.Name(span, name) for name in stores]
+    value = names[0] if len(names) == 1 else tree.Sequence(span, "tuple", tuple(names))
+
+    def returned(statement: tree.Statement) -> tree.Statement:
+        return replace(statement, value=value) if isinstance(statement, tree.Return) else statement
+
+    body = (*_each(definition.body, returned), tree.Return(span, value))
+    return replace(closure, definition=replace(definition, body=body), stores=stores)
+
+
+def _stored(definition: tree.Def, nodes: Sequence[tree.Tree]) -> tuple[str, ...]:
+    """The parameters in whose elements the body stores; none if one of them gets another array."""
+    stores: set[str] = set()
+    bound: set[str] = set()
+    for node in nodes:
+        match node:
+            case tree.Stored():
+                stores |= set(assigned((node,)))
+            case tree.Assign() | tree.Augmented():
+                own = set(assigned((node,), stores=False))
+                stores |= set(assigned((node,))) - own
+                bound |= own if isinstance(node, tree.Assign) else set()
+            case tree.For(target=target):
+                bound |= {n.id for n in postorder([target], tree.children) if isinstance(n, tree.Name)}
+    found = tuple(p.name for p in definition.parameters if p.name in stores)
+    return () if bound & set(found) else found
+
+
+def _is_none(value: tree.Expression) -> bool:
+    return isinstance(value, tree.Name) and value.id == "None"
+
+
+def _called(source: Source, scope: Mapping[str, Any], statement: tree.Statement) -> tree.Statement:
+    """A statement that calls a procedure, as an assignment to the arguments in which that stores."""
+    if not (isinstance(statement, tree.Bare) and isinstance(call := statement.value, tree.Call)):
+        return statement
+    callee = scope.get(dotted(call.function) or "")
+    if not (isinstance(callee, Closure) and callee.stores):
+        return statement
+    names = [p.name for p in callee.definition.parameters]
+    given = dict(zip(names, call.arguments, strict=False)) | dict(call.keywords)
+    targets = tuple(given.get(name, call) for name in callee.stores)
+    for target in targets:
+        if not isinstance(target, tree.Name):
+            cause = f"{callee.name} stores in this argument, which is not a name"
+            remedy = "write row = x[i].copy(), call the function with row, and store it: x[i] = row"
+            raise ParseError(cause, remedy=remedy, source=source, span=target.span)
+    target = targets[0] if len(targets) == 1 else tree.Sequence(call.span, "tuple", targets)
+    return tree.Stored(statement.span, (target,), call)
+
+
+def _each(statements: Statements, change: Callable[[tree.Statement], tree.Statement]) -> Statements:
+    """Statements, and those in their blocks, each changed."""
+    found: list[tree.Statement] = []
+    for statement in statements:
+        match statement:
+            case tree.If(body=body, otherwise=otherwise):
+                body, otherwise = _each(body, change), _each(otherwise, change)
+                found.append(replace(statement, body=body, otherwise=otherwise))
+            case tree.For(body=body) | tree.While(body=body):
+                found.append(replace(statement, body=_each(body, change)))
+            case _:
+                found.append(change(statement))
+    return tuple(found)
