@@ -22,8 +22,8 @@ Statements = tuple[tree.Statement, ...]
 
 
 def with_procedures(closure: Closure, returns_stores: bool) -> Closure:
-    """A definition in which calls of procedures are assignments. With `returns_stores` a definition that returns
-    nothing returns what it stores in its parameters."""
+    """A definition in which calls of procedures are assignments. With `returns_stores` it returns what it stores
+    in its parameters, if it returns nothing else."""
     change = partial(_called, closure.source, closure.scope)
     definition = replace(closure.definition, body=_each(closure.definition.body, change))
     closure = replace(closure, definition=definition)
@@ -61,7 +61,11 @@ def _stored(definition: tree.Def, nodes: Sequence[tree.Tree]) -> tuple[str, ...]
                 stores |= set(assigned((node,))) - own
                 bound |= own if isinstance(node, tree.Assign) else set()
             case tree.For(target=target):
-                bound |= {n.id for n in postorder([target], tree.children) if isinstance(n, tree.Name)}
+                bound |= {
+                    n.id
+                    for n in postorder(list[tree.Tree]((target,)), tree.children)
+                    if isinstance(n, tree.Name)
+                }
     found = tuple(p.name for p in definition.parameters if p.name in stores)
     return () if bound & set(found) else found
 
