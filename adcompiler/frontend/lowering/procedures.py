@@ -22,8 +22,8 @@ Statements = tuple[tree.Statement, ...]
 
 
 def with_procedures(closure: Closure, returns_stores: bool) -> Closure:
-    """A definition in which calls of procedures are assignments. With `returns_stores` it returns what it stores
-    in its parameters, if it returns nothing else."""
+    """A definition in which calls of procedures are assignments. With `returns_stores` it returns what it
+    stores in its parameters, if it returns nothing else."""
     change = partial(_called, closure.source, closure.scope)
     definition = replace(closure.definition, body=_each(closure.definition.body, change))
     closure = replace(closure, definition=definition)
