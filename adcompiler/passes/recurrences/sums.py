@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 
 from adcompiler.analysis.predicates import guarded, ties
 from adcompiler.ir.batch import batch, shifted
@@ -29,6 +29,7 @@ from adcompiler.ir.nodes import (
     Reduce,
     Select,
     Shape,
+    closed,
     const,
     element_of,
     identity,
@@ -47,6 +48,7 @@ from adcompiler.ir.walk import (
     rewrite,
     substitute,
 )
+from adcompiler.ops.build import apply
 from adcompiler.ops.costs import costly
 from adcompiler.passes.arrays.prune import alone
 
@@ -88,7 +90,7 @@ def _apart(loop: Loop) -> list[Array]:
     added |= least
     while True:
         rest = [c for c in body.carried if c not in added]
-        decided = {c: _decided((e,), slots) for c, e in added.items()}
+        decided = {c: _decided(_terms(e), slots) for c, e in added.items()}
         parts = dict.fromkeys(a for found in decided.values() for a in found)
         outs = (*body.outs, *(a for a in parts if a not in body.outs))
         taken = _reached((*(c.result for c in rest), *outs), slots)
@@ -109,7 +111,7 @@ def _apart(loop: Loop) -> list[Array]:
     every |= {a: stack for a, stack in zip(outs, built.outs, strict=True) if a in parts}
     every[body.step] = Map((loop.length,), Index(0) if not is_const(loop.length, 1) else const(0, "i64"))
     added = {c: _sliced(a, every) for c, a in added.items()}
-    read = [a for a in read_by(added.values()) if a not in every]
+    read = [a for a in read_by(e for a in added.values() for e in _terms(a)) if a not in every]
     iterations = batch(read, every, (loop.length,))
     every |= {old: new for old, new in zip(read, iterations, strict=True) if new is not old}
     totals = {
@@ -133,10 +135,35 @@ def _calls_by_length(element: Element, inside: set[Array]) -> bool:
 def _collected(total: Carried, element: Element, found: Iterable[Array], body: Body) -> bool:
     """Whether what an iteration adds to `total` is quickly made of arrays over fewer axes, where rows are
     read as large: those of all iterations are collected. A sum of outer products becomes a product of
-    matrices."""
+    matrices, and so does a sum of products of matrices."""
     largest = max((row.rank for _, row in body.rows), default=-1)
-    small = all(a.rank < total.slot.rank and a.rank <= largest for a in found)
-    return small and not costly(element, {}) and all(is_float(a.dtype) and not lengths_read(a) for a in found)
+    terms = _terms(element)
+    depth = min(len(e.axes) for e in terms) if _sums_of(element) else total.slot.rank
+    small = all(a.rank < depth and a.rank <= largest for a in found)
+    quick = not any(costly(e, {}) for e in terms)
+    return small and quick and all(is_float(a.dtype) and not lengths_read(a) for a in found)
+
+
+def _terms(element: Element) -> list[Element]:
+    """What the sums add that an element is made of, if it is, else the element."""
+    return [s.body for s in _sums_of(element)] or [element]
+
+
+def _sums_of(element: Element) -> list[Reduce]:
+    """The sums that an element adds, over its own axes in their order; none if it adds anything else."""
+    found = [_whole_sum(e) for e in operands(element, "add")]
+    return [s for s in found if s is not None] if None not in found else []
+
+
+def _whole_sum(element: Element) -> Reduce | None:
+    match element:
+        case Read(array=Reduce(op="sum") as array, args=args) if array.rank:
+            axes = [i.axis for i in args if isinstance(i, Index)]
+            if sorted(axes) == list(range(array.rank)):
+                shape = tuple(array.shape[axes.index(k)] for k in range(array.rank))
+                body = substitute(array.body, {k: Index(axis) for k, axis in enumerate(axes)})
+                return Reduce("sum", shape, array.reduced, body)
+    return None
 
 
 def _opened(total: Carried, element: Element, slots: set[Array]) -> Element:
@@ -237,11 +264,27 @@ def total(init: Array, added: Element, length: Element, found: Mapping[Array, Ar
 
 
 def _summed(shape: Shape, added: Element, length: Element, found: Mapping[Array, Array]) -> Array:
+    sums = [] if is_const(length, 1) else _sums_of(added)
+    if sums:
+        totals = [_over_iterations(s, length, found) for s in sums]
+        reads: list[Element] = [Read(total, identity(shape)) for total in totals]
+        return closed(shape, reduce(lambda a, b: apply("add", a, b), reads))
     one = Map(shape, added)
     (whole,) = batch((one,), found, (length,))
     iteration = Index(len(shape)) if not is_const(length, 1) else const(0, "i64")
     at = identity(shape) if whole is one else (iteration, *identity(shape))
     return Reduce("sum", shape, (length,), Read(whole, at))
+
+
+def _over_iterations(one: Reduce, length: Element, found: Mapping[Array, Array]) -> Reduce:
+    """The sum over all iterations of what a sum in each adds up: one over more axes."""
+    (whole,) = batch((one,), found, (length,))
+    if whole is one:  # the same in each iteration
+        return Reduce("sum", one.shape, (length,), Read(one, identity(one.shape)))
+    assert isinstance(whole, Reduce)
+    moved: dict[int, Element] = {k + 1: Index(k) for k in range(one.rank)}
+    body = substitute(whole.body, {0: Index(one.rank), **moved})
+    return Reduce("sum", one.shape, (length, *whole.reduced), body)
 
 
 def _scattered(shape: Shape, added: Element, length: Element, found: Mapping[Array, Array]) -> Array | None:

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -165,6 +166,10 @@ class Measured:
         program, args, sizes = kernel.program, kernel.args, kernel.sizes
         self.whole = fastest(kernel.call(), SECONDS)
         compiled = kernel_at(program.executable, sizes)
+        self.products = 0  # that BLAS computes after the nests
+        if isinstance(compiled, partial):
+            products: Any = compiled.func  # a GemmEpilogue
+            self.products, (compiled,) = len(products.last), compiled.args
         assert isinstance(compiled, CpuKernel)
         how = compiled.mode.divided, compiled.threads
         self.timed = timed = Timed(compiled.made, compiled.precise, None, *how)
@@ -177,7 +182,7 @@ class Measured:
         names = {timed.kernel.arrays[a]: name for a, name in named.items()}
         self.reasons = [reasons(timed, k, names) if timed.has_clock else [] for k in range(len(timed.items))]
         found = seconds(timed, sizes, args, SECONDS)
-        alone = self.whole if len(self.nests) == 1 else None
+        alone = self.whole if len(self.nests) == 1 and not self.products else None
         self.seconds: list[float | None] = [alone] * len(self.nests) if found is None else [*found]
         nests, in_order = timed.kernel.nests, timed.kernel.sequential
         shared = [timed.kernel.strands.get(k, item) for k, item in enumerate(nests) if k not in in_order]
@@ -206,6 +211,9 @@ class Measured:
             yield from (
                 f"    {'because' if n == 0 else '       '}   {r}" for n, r in enumerate(self.reasons[k])
             )
+        if self.products:
+            plural = "s" * (self.products > 1)
+            yield f"  then: {self.products} matrix product{plural} by BLAS, not timed apart"
         if self.repeated:
             yield f"  in several loops: {', '.join(self.repeated)}"
         if self.rest.operations:
@@ -219,7 +227,13 @@ class Measured:
         notes = {what.replace(" ", "_"): lines for what, lines in self.kernel.notes.items()}
         each = zip(self.nests, self.each, self.seconds, self.reasons, strict=True)
         nests = [_fields(*one) for one in each]
-        return {**found, **notes, "nests": nests, "in_several_loops": self.repeated}
+        return {
+            **found,
+            **notes,
+            "nests": nests,
+            "products": self.products,
+            "in_several_loops": self.repeated,
+        }
 
 
 def _fields(work: Work, threads: int, measured: float | None, why: Sequence[str]) -> dict[str, Any]:

@@ -1,0 +1,57 @@
+"""Loops that add up products of matrices: factors are collected, and all iterations are one product."""
+
+import numpy as np
+import pytest
+
+import adcompiler as adc
+from adcompiler.ir.nodes import Reduce
+from adcompiler.ir.walk import arrays_of
+
+RECURRENT = """def f(x: {0}[t, b, d], h: {0}[b, n], w: {0}[d, n], u: {0}[n, n]):
+    s = 0.0
+    for k in range(t):
+        z = sigmoid(x[k] @ w + h @ u)
+        h = (1 - z) * h + z * tanh((z * h) @ u)
+        if k > 1:
+            s += sum(h * x[k, 0, 0])
+    return sum(h * h) + s"""
+RANDOM = np.random.default_rng(5)
+
+
+def arguments(t, b, d, n, dtype=np.float64):
+    shapes = (t, b, d), (b, n), (d, n), (n, n)
+    return [(RANDOM.normal(size=shape) / 2).astype(dtype) for shape in shapes]
+
+
+@pytest.mark.parametrize(
+    "lengths", [(6, 3, 2, 4), (1, 1, 1, 1), (4, 1, 3, 2), (0, 2, 2, 3), (24, 16, 20, 18)], ids=str
+)
+def test_gradients_are_those_of_the_reference(lengths):
+    f, slow = (adc.compile(RECURRENT.format("f64"), backend=b) for b in ("cpu", "numpy"))
+    args = arguments(*lengths)
+    for found, expected in zip(adc.grad(f)(*args), adc.grad(slow)(*args), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    for found, expected in zip(adc.hvp(f)(args, args), adc.hvp(slow)(args, args), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11)
+
+
+def test_they_agree_with_finite_differences():
+    adc.check_grad(adc.compile(RECURRENT.format("f64")), *arguments(5, 2, 2, 3))
+
+
+def test_float32():
+    f, exact = adc.compile(RECURRENT.format("f32")), adc.compile(RECURRENT.format("f64"))
+    args = arguments(9, 4, 3, 5, np.float32)
+    for found, expected in zip(
+        adc.grad(f)(*args), adc.grad(exact)(*(a.astype(float) for a in args)), strict=True
+    ):
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_the_gradient_of_weights_is_one_sum_over_iterations_and_cases():
+    gradient = adc.grad(adc.compile(RECURRENT.format("f64")))
+    args = arguments(5, 3, 2, 4)
+    func = gradient.trace(gradient.describe(args, {})[0]).func
+    sums = [a for a in arrays_of(func.roots) if isinstance(a, Reduce) and a.op == "sum" and a.rank == 2]
+    assert [len(a.reduced) for a in sums] == [2, 2, 2]  # x @ w, h @ u, (z * h) @ u
