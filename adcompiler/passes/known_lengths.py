@@ -1,7 +1,7 @@
-"""A program for calls with known lengths: short lengths are constants, equal lengths one symbol.
+"""Specialise a program for known lengths: short lengths become constants, equal lengths one symbol.
 
 Sums over a constant axis are unrolled (`unroll.py`), and its elements are known to exist. If two lengths are
-equal, a read of one array at an index of the other needs no check.
+equal, a read of one array at an index of the other needs no bounds check.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from adcompiler.ir.walk import Resized
 from adcompiler.passes.arrays.unroll import MOST_COORDINATES
 from adcompiler.passes.pipeline import SIMPLIFY, run
 
-LEAST_LONGEST_LENGTH = 64  # the least longest length of a call for whose short ones a kernel is compiled
+LEAST_LONGEST_LENGTH = 64  # a kernel is specialised for short lengths if the longest one is at least this
 Pairs = tuple[tuple[int, int], ...]
 
 
 class Known(NamedTuple):
     """Known facts about the lengths of a call, by the numbers of their symbols.
 
-    constant   pairs of a number and its value
-    equal      pairs of numbers whose values are equal
+    constant pairs of a number and its value equal pairs of numbers whose values are equal
     """
 
     constant: Pairs = ()
@@ -33,14 +32,14 @@ NOTHING = Known()
 
 
 def short(sizes: Sequence[int], axes: frozenset[int] | None = None) -> Pairs:
-    """The lengths that sums over them are written out for, of `axes` if they are given. One of 1 is a
-    constant of the types of arguments."""
+    """The lengths to unroll sums over, restricted to `axes` if given. A length of 1 is part of the argument
+    types."""
     within = range(len(sizes)) if axes is None else sorted(axes)
     return tuple((k, sizes[k]) for k in within if 1 < sizes[k] <= MOST_COORDINATES)
 
 
 def for_lengths(func: Func, known: Known) -> Func:
-    """The program for such calls: size symbols keep their numbers."""
+    """The program specialised for such calls: size symbols keep their numbers."""
     if known == NOTHING:
         return func
     same: dict[Size, Size] = {}

@@ -52,13 +52,13 @@ PREPARE: tuple[Pass, ...] = (
     terms,
     fold,
 )
-# The order of loops is settled before: `passes/order/interchange.py`.
+# The order of loops is chosen before: `passes/order/interchange.py`.
 FINISH: tuple[Pass, ...] = (hoist, hoist_loop_invariants, distribute, branch, copy_aliased)
 KERNEL: tuple[Pass, ...] = (*PREPARE, *FINISH)
 
 
 def run(passes: Sequence[Pass], func: Func, check: Callable[[Func], None] | None = None) -> Func:
-    """`func` after each of `passes`; `check` (the verifier, in tests) sees it before and after each."""
+    """Apply `passes` to `func`; `check` (the verifier, in tests) runs before and after each."""
     if check is not None:
         check(func)
     for step in passes:

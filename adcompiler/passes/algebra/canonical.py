@@ -1,9 +1,8 @@
-"""Give equal terms one form, so that f(x[i], x[j]) and the same with i and j exchanged become one.
+"""Give equal terms one form, so that f(x[i], x[j]) and its mirror image with i and j exchanged become one.
 
-Two operands that differ only in their axes are put in the order of these axes: m[j] * m[i] becomes
-m[i] * m[j]. Signs are moved out of squares, and out of the terms of a sum: (x[j] - x[i]) * g
-becomes -((x[i] - x[j]) * g). Every value keeps its bits, except for the sign of a zero where the sum
-or the square ignores it.
+Two operands that differ only in their axes are sorted by these axes: m[j] * m[i] becomes m[i] * m[j]. Signs
+are moved out of squares, and out of the terms of a sum: (x[j] - x[i]) * g becomes -((x[i] - x[j]) * g). Every
+value keeps its bits, except for the sign of a zero where the sum or the square ignores it.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, postorder, rewr
 from adcompiler.ops.build import apply
 
 COMMUTATIVE = frozenset(("add", "multiply", "equal", "not_equal", "logical_and", "logical_or", "logical_xor"))
-Signed = tuple[bool, Element]  # whether it is negated, and the rest
+Signed = tuple[bool, Element]  # whether a value is negated, and the value without its sign
 
 
 def canonical(func: Func) -> Func:
-    """The same program with one form for terms that exchanging axes makes equal."""
+    """The same program with one form for terms that are equal up to an exchange of axes."""
     pairs = any(len(array.domain) > 1 for array in arrays_of(func.roots))
     return _Canonical().func(func) if pairs else func
 
@@ -61,11 +60,11 @@ class _Canonical(Rewriter):
             case Apply(op=op, args=(x, y)) if op in COMMUTATIVE and self.exchanged(x, y):
                 return apply(op, y, x)
             case Read(array=Map() | Reduce() as array):
-                return self.turned(element, array)
+                return self.with_sorted_axes(element, array)
         return element
 
-    def turned(self, read: Read, array: Map | Reduce) -> Read:
-        """`read` with its axes in order, if exchanging them leaves the array as it is: d[j, i] is d[i, j]."""
+    def with_sorted_axes(self, read: Read, array: Map | Reduce) -> Read:
+        """`read` with its axes sorted, if the array is symmetric in them: d[j, i] is d[i, j]."""
         axes = [i.axis for i in read.args if isinstance(i, Index)]
         places = {axis: p for p, axis in enumerate(sorted(axes))}
         if not len(places) == len(axes) == array.rank or axes == sorted(axes):
@@ -81,15 +80,15 @@ class _Canonical(Rewriter):
         return Read(array, tuple(Index(axis) for axis in sorted(axes))) if same and other is array else read
 
     def exchanged(self, x: Element, y: Element) -> bool:
-        """Whether y is x with other axes, and these come first."""
+        """Whether y is x with other axes, and its axes sort first."""
         return x is not y and self.skeleton(x) is self.skeleton(y) and _axes(y) < _axes(x)
 
     def skeleton(self, element: Element) -> Element:
-        """`element` with all its axes made one."""
+        """`element` with all its axes replaced by one."""
         return substitute(element, dict.fromkeys(element.axes, Index(0)), self.skeletons)
 
     def signed(self, root: Element) -> Signed:
-        """`root` with its sign drawn out."""
+        """`root` split into a sign and the rest."""
         found = self.signs
         for element in postorder((root,), lambda e: () if e in found else _carriers(e)):
             if element not in found:
@@ -97,7 +96,7 @@ class _Canonical(Rewriter):
         return found[root]
 
     def drawn(self, element: Element, parts: Sequence[Signed]) -> Signed:
-        """The sign of one operation from the signs of its operands."""
+        """Split one operation into a sign and the rest, given its split operands."""
         match element, parts:
             case Const(value=value), _ if is_float(element.dtype) and value < 0:
                 return True, const(-value, element.dtype)
@@ -116,7 +115,8 @@ class _Canonical(Rewriter):
         return False, element
 
     def total(self, sign: bool, x: Element, other: bool, y: Element) -> Signed:
-        """The sum of two signed terms; a difference is positive first, unless its terms are exchanged."""
+        """The sum of two signed terms. A difference starts with its positive term, unless its terms are
+        exchanged."""
         if sign == other:
             return sign, self.element(apply("add", x, y))
         if self.skeleton(x) is self.skeleton(y):
@@ -126,7 +126,7 @@ class _Canonical(Rewriter):
 
 
 def _carriers(element: Element) -> tuple[Element, ...]:
-    """The operands whose signs only change the sign of the result, or what is added to it."""
+    """The operands whose signs can be moved out of the operation."""
     match element:
         case Apply(op="add" | "subtract" | "multiply" | "negative"):
             return element.args
@@ -142,5 +142,5 @@ def _negated(sign: bool, element: Element) -> Element:
 
 
 def _axes(element: Element) -> list[int]:
-    """The axes of an element in the order in which it names them."""
+    """The axes of an element, in order of occurrence."""
     return [e.axis for e in elements_of((element,)) if isinstance(e, Index)]

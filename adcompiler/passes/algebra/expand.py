@@ -1,4 +1,4 @@
-"""Expand primitives without a kernel into others, as given in the rule table."""
+"""Expand primitives without a kernel into others, using the rule table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from adcompiler.ir.walk import Rewriter, rewrite, substitute
 from adcompiler.ops.build import apply, operands
 from adcompiler.ops.table import TABLE
 
-LARGEST_EXPONENT = 16  # the exponent up to which a power is written as multiplications
+LARGEST_EXPONENT = 16  # the largest exponent of a power that is expanded into multiplications
 
 
 def expand(func: Func) -> Func:
@@ -39,7 +39,7 @@ def expand(func: Func) -> Func:
 class _Expand(Rewriter):
     def __init__(self) -> None:
         super().__init__()
-        self.sums: dict[Array, _Exponentials] = {}  # of logarithms of sums of exponentials
+        self.sums: dict[Array, _Exponentials] = {}  # the parts of each expanded logsumexp
 
     def array(self, array: Array) -> Array:
         if not isinstance(array, Reduce) or array.op != "logsumexp":
@@ -59,7 +59,7 @@ class _Expand(Rewriter):
         if not isinstance(element, Apply) or element.op in DTYPES or not TABLE[element.op].expand:
             return element
         said = element_of(TABLE[element.op].expand, operands(element), element.dtype)
-        # The text may use primitives that expand in turn; its operands are expanded already.
+        # The text may use primitives that also expand; its operands are expanded already.
         memo: dict[Element, Element] = {a: a for a in element.args}
         return rewrite((said,), lambda e: e if e is element else self.element(e), memo)[0]
 
@@ -72,8 +72,8 @@ class _Exponentials(NamedTuple):
     total: Element
 
     def share(self, b: Element, whole: Read) -> Element | None:
-        """exp(b - log(sum exp b)) as exp(b - m) / sum exp(b - m), whose exponentials are there; None for
-        another b, whose exponential may be too large."""
+        """exp(b - log(sum exp b)) as exp(b - m) / sum exp(b - m), which reuses the exponentials; None for
+        another b, whose exponential may overflow."""
         reduced = sorted(b.axes - frozenset().union(*(i.axes for i in whole.args)))
         if len(reduced) != len(self.array.reduced):
             return None
@@ -87,8 +87,9 @@ class _Exponentials(NamedTuple):
 
 
 def _exponentials(array: Reduce) -> _Exponentials:
-    """With m the greatest b no exponential overflows. Where m is infinite the largest number takes its place,
-    or 0: then what is finite beside an infinity has the share 0, and the sum is infinite or 0."""
+    """Shift by m, the greatest b, so that no exponential overflows. If m is infinite, the shift is the
+    largest finite number or 0: finite values next to an infinity then have share 0, and the sum is infinite
+    or 0."""
     greatest = Read(Reduce("max", array.shape, array.reduced, array.body), identity(array.shape))
     largest = const(float(np.finfo(NUMPY[array.dtype]).max), array.dtype)
     none = apply("equal", greatest, const(-math.inf, array.dtype))
@@ -99,8 +100,8 @@ def _exponentials(array: Reduce) -> _Exponentials:
 
 
 def _power(element: Apply) -> Element:
-    """A power with a small whole exponent, or one half more, by repeated squaring and a square root: exact up
-    to some roundings, and fast."""
+    """Expand a power with a small exponent, an integer or an integer plus one half, by repeated squaring and
+    a square root: exact up to some roundings, and fast."""
     base, exponent = element.args
     if not isinstance(exponent, Const) or 2 * exponent.value not in range(
         -2 * LARGEST_EXPONENT, 2 * LARGEST_EXPONENT + 1
@@ -117,7 +118,7 @@ def _power(element: Apply) -> Element:
 
 
 def _squared(base: Element, count: int) -> Element:
-    """`base` to a whole power."""
+    """`base` to an integer power."""
     power: Element = const(1, base.dtype)
     while count:
         if count & 1:
@@ -129,6 +130,7 @@ def _squared(base: Element, count: int) -> Element:
 
 
 def _root(base: Element) -> Element:
-    """`base` to the power 0.5 as a factor: not quite its square root, for pow(-inf, 1.5) is inf."""
+    """`base` to the power 0.5 as a factor. This is not quite its square root, because pow(-inf, 1.5) is
+    inf."""
     infinite = apply("equal", base, const(-math.inf, base.dtype))
     return select(infinite, const(math.inf, base.dtype), apply("abs", apply("sqrt", base)))

@@ -2,11 +2,11 @@
 
 The first form multiplies for each pair (i, a) and each element of the result; the second adds up f once, for
 all elements. In the gradient of a mixture of Gaussians, for example, the precision matrix is multiplied by
-the sum of the points, not by every point. It is done if each of the two sums is over fewer long axes than the
-original, and if the array between them is no larger than the result; also if the sum over a is an array that
-only the sum over i reads. It is also done if all other factors depend on every axis: the sum over i and j of
-m(i) f(i, j), with m outside the innermost loop, may use sums over j that exist already. Sums of floats change
-by rounding.
+the sum of the points, not by every point. The rewrite applies if each of the two sums is over fewer long axes
+than the original, and the array between them is no larger than the result; also if the sum over a is an array
+that only the sum over i reads. It also applies if all other factors depend on every axis: the sum over i and
+j of m(i) f(i, j), with m outside the innermost loop, may use sums over j that exist already. Sums of floats
+change by rounding.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from adcompiler.ops.build import apply
 
 
 def factor(func: Func) -> Func:
-    """The program with factors drawn out of sums."""
+    """The program with factors moved out of sums."""
     return _Factor().func(func)
 
 
@@ -41,7 +41,7 @@ class _Factor(Rewriter):
         self.readers: Counter[Array] = Counter()
 
     def run(self, results: Iterable[Array]) -> tuple[Array, ...]:
-        """Rewrite arrays and all that they are made of, once it is known how many read each."""
+        """Rewrite arrays and all their operands, after counting the readers of each."""
         results = tuple(results)
         self.readers = Counter(results)
         for array in arrays_of(results):
@@ -52,8 +52,8 @@ class _Factor(Rewriter):
         return super()._rebuilt(self._in_one(array))
 
     def _in_one(self, array: Array) -> Array:
-        """A sum of sums as one sum, where a factor can be drawn out of that: the sum over i of that over a of
-        f(i, a) g(a), each of which nothing else reads."""
+        """Merge a sum of sums into one sum if a factor can be moved out of it: the sum over i of the sum over
+        a of f(i, a) g(a), if nothing else reads the inner sums."""
         while isinstance(array, Reduce) and array.op == "sum" and is_float(array.dtype):
             _, factors = factors_of(array.body)
             alone = (f for f in factors if factors.count(f) == 1)
@@ -65,7 +65,7 @@ class _Factor(Rewriter):
         return array
 
     def _joined(self, array: Reduce, factor: Element) -> Reduce | None:
-        """A sum with a factor that is a sum at each of its points, as one sum."""
+        """Merge a sum with a factor that is itself a sum at each point."""
         if not isinstance(factor, Read) or self.readers[factor.array] != 1:
             return None
         inner, points = factor.array, len(array.domain)
@@ -98,7 +98,7 @@ class _Factor(Rewriter):
 
 
 def _axis(array: Reduce) -> int | None:
-    """An axis whose sum other factors need not be in."""
+    """A reduced axis that some factors do not depend on, if splitting the sum there pays."""
     _, factors = factors_of(array.body)
     long = frozenset(long_axes(array))
     kept = sum(k < array.rank for k in long)
@@ -115,12 +115,12 @@ def _axis(array: Reduce) -> int | None:
 
 
 def _reduced(array: Reduce, element: Element) -> frozenset[int]:
-    """The axes of an element over which an array sums."""
+    """The axes of an element that an array sums over."""
     return frozenset(k for k in element.axes if k >= array.rank)
 
 
 def _in_two(array: Reduce, axis: int) -> Array:
-    """A sum as one over an axis, and one over the others."""
+    """Split a sum into one over an axis, and one over the others."""
     negated, factors = factors_of(array.body)
     inside = _summed(array, [f for f in factors if axis in f.axes], axis)
     body = _product([inside, *(f for f in factors if axis not in f.axes)])
@@ -128,7 +128,7 @@ def _in_two(array: Reduce, axis: int) -> Array:
 
 
 def of_some(body: Element, lengths: Sequence[Element]) -> Element:
-    """A body that is 0 if one of the lengths is: a sum of nothing is 0, even where a factor is infinite."""
+    """A body that is 0 if one of the lengths is 0: an empty sum is 0, even where a factor is infinite."""
     zero = const(0, "i64")
     for length in lengths:
         body = select(apply("less", zero, length), body, const(0, body.dtype))
@@ -159,7 +159,7 @@ def _product(factors: Sequence[Element]) -> Element:
 
 
 def _summed(array: Reduce, factors: Sequence[Element], axis: int) -> Element:
-    """The sum of a product over one axis, read over the others that it depends on."""
+    """The sum of a product over one axis, read at the other axes that it depends on."""
     axes = sorted(_axes(factors) - {axis})
     moved: dict[int, Element] = {k: Index(p) for p, k in enumerate((*axes, axis))}
     shape = tuple(array.domain[k] for k in axes)
@@ -168,7 +168,7 @@ def _summed(array: Reduce, factors: Sequence[Element], axis: int) -> Element:
 
 
 def _without(array: Reduce, axis: int, body: Element) -> Array:
-    """A sum over all axes of another but one."""
+    """A sum over all reduced axes of another sum except one."""
     body = substitute(body, {k: Index(k - (k > axis)) for k in range(len(array.domain))})
     reduced = tuple(n for k, n in enumerate(array.domain) if k >= array.rank and k != axis)
     return Reduce("sum", array.shape, reduced, body) if reduced else Map(array.shape, body)

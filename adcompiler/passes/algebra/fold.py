@@ -1,4 +1,4 @@
-"""Fold constants and conditions that always hold in a loop, and drop operations without effect, bit for bit.
+"""Fold constants and conditions that always hold in a loop, and drop no-ops; results are bitwise equal.
 
 Only identities that hold for every float are used: x * 1, x - 0, x / 1, x ** 1, -(-x), (-x) * y, x + -0.0.
 Not x + 0 (which turns -0.0 into 0.0), and never x * 0 (which hides inf and NaN).
@@ -52,37 +52,37 @@ from adcompiler.ir.walk import (
 from adcompiler.ops.build import apply, cast, evaluated
 from adcompiler.ops.costs import costly
 
-MOST_ELEMENTS_AGAIN = 16  # elements of a map that is computed again at a place
+MOST_ELEMENTS_AGAIN = 16  # elements of a map that is recomputed at a place
 
-# What the largest and the smallest element of nothing are.
+# The minimum and the maximum of no elements.
 _LAST = {"f64": (-np.inf, np.inf), "f32": (-np.inf, np.inf), "i64": (-(2**63), 2**63 - 1)}
 
 
 def fold(func: Func) -> Func:
-    """The same program without the operations that constants decide."""
+    """The same program, with operations folded that constants decide."""
     return _Fold().func(func)
 
 
 def folded(element: Element, ranges: Ranges | None = None) -> Element:
-    """An element without the operations that constants decide, or the ranges of iterations' numbers."""
+    """An element, with operations folded that constants or the ranges of iteration numbers decide."""
     return rewrite((element,), _Fold(ranges=ranges).element)[0]
 
 
 class _Fold(Rewriter):
     def __init__(self, known: frozenset[Element] = frozenset(), ranges: Ranges | None = None) -> None:
         super().__init__()
-        self.known, self.ranges = known, ranges or {}  # conditions that hold, and the iterations' numbers
+        self.known, self.ranges = known, ranges or {}  # conditions that hold, and ranges of iteration numbers
 
     def inner(self, loop: Loop | Ruled) -> Rewriter:
-        """A rewriter that knows what holds in an iteration: there is one, and its number, and those of the
-        loops around, are less than theirs."""
+        """A rewriter that knows what holds in an iteration: the loop is not empty, and the numbers of this
+        iteration and the enclosing ones are below the loops' lengths."""
         if not isinstance(loop, Loop) or loop.length is None:
             return _Fold()
         step, first = Read(loop.slots[0], ()), len(loop.slots) - len(loop.consts)
         places = dict(zip(loop.consts, loop.slots[first:], strict=True))
         around = frozenset(c for c in self.known if not read_by((c,)))
         length = folded(loop.length)
-        if any(a not in places for a in read_by((length,))):  # a slot of the loop around is not one of ours
+        if any(a not in places for a in read_by((length,))):  # it reads a slot of the enclosing loop
             return _Fold(around)
         length = inside(length, places)
         iterations = apply("less", const(0, "i64"), length)
@@ -91,8 +91,8 @@ class _Fold(Rewriter):
         return _Fold(around | {iterations}, {**ranges, step: replace(up_to(length), depth=depth)})
 
     def numbers_in(self, places: Mapping[Array, Array]) -> Iterator[tuple[Element, Range]]:
-        """What is known of the iterations' numbers, as a loop inside reads them: from slots, by the arrays
-        that it is given."""
+        """The known ranges of iteration numbers that an inner loop reads from slots, given the arrays of
+        these slots."""
         for whole, slot in places.items():
             number = whole.body if isinstance(whole, Map) else None if whole.rank else Read(whole, ())
             found = None if number is None else self.ranges.get(number)
@@ -100,18 +100,18 @@ class _Fold(Rewriter):
                 yield Read(slot, ()), found
 
     def holds(self, element: Element) -> bool:
-        """Whether a condition holds in every iteration of the loop around."""
+        """Whether a condition holds in every iteration of the enclosing loop."""
         if element in self.known:
             return True
         facts = facts_of(element) if self.decides(element) else []
         return bool(facts) and all(never_negative(fact, self.ranges, ()) for fact in facts)
 
     def decides(self, element: Element) -> bool:
-        """Whether iterations' numbers may decide an element: it depends on no axis but theirs."""
+        """Whether iteration numbers may decide an element: it depends on no other axes."""
         return bool(self.ranges) and all(Index(a) in self.ranges for a in element.axes)
 
     def fails(self, element: Element) -> bool:
-        """Whether a condition holds in no iteration of the loop around."""
+        """Whether a condition holds in no iteration of the enclosing loop."""
         if not self.decides(element) or not isinstance(element, Apply):
             return False
         if element.op == "equal" and element.args[0].dtype == "i64":
@@ -121,14 +121,14 @@ class _Fold(Rewriter):
         return element.op in OPPOSITE and self.holds(apply(OPPOSITE[element.op], *element.args))
 
     def _resize(self, lengths: tuple[Element, ...]) -> tuple[Element, ...]:
-        """A range that ends before it begins has no elements."""
+        """A range that ends before it begins is empty."""
         zero = const(0, "i64")
         return tuple(zero if isinstance(n, Const) and n.value < 0 else n for n in self._change(lengths))
 
     def array(self, array: Array) -> Array:
-        """Axes of length 1 are not axes: their index is 0, and nothing is reduced over them.
+        """Remove axes of length 1: their index is 0, and nothing is reduced over them.
 
-        To accumulate in one place is to reduce, and to read an array whole is that array. The largest of
+        Accumulating in one place is a reduction, and reading all of an array is that array. The maximum of
         equal values is that value.
         """
         if isinstance(array, Reduce) and array.op in ("max", "min"):
@@ -144,7 +144,7 @@ class _Fold(Rewriter):
         one_place = isinstance(array, Accumulate) and not array.rank
         if isinstance(array, Input | Item | Ruled | Call) or not (ones or one_place):
             return array
-        own = range(0 if isinstance(array, Accumulate) else array.rank)  # these stay: they are the array's
+        own = range(0 if isinstance(array, Accumulate) else array.rank)  # axes of the array itself are kept
         kept = [k for k in range(len(array.domain)) if k not in ones or k in own]
         places: dict[int, Element] = {k: Index(p) for p, k in enumerate(kept)}
         places |= dict.fromkeys(ones, const(0, "i64"))
@@ -190,7 +190,7 @@ class _Fold(Rewriter):
 
 
 def _once(array: Reduce) -> Array:
-    """A reduction that is the same along some of its own axes, computed once for all of these."""
+    """A reduction that does not depend on some of its own axes, computed once for all of these."""
     used = array.body.axes.union(*(n.axes for n in array.reduced))
     kept = [k for k in range(array.rank) if k in used or is_const(array.shape[k], 1)]
     if len(kept) == array.rank:
@@ -204,9 +204,10 @@ def _once(array: Reduce) -> Array:
 
 
 def _stored(body: Element, places: dict[int, Element]) -> Element | None:
-    """What a map that chooses holds at a place that decides, if another array has it: x[i] after x[i] = y.
+    """The value of a selecting map at a place that decides its guard, if that is a read or constant: x[i]
+    after x[i] = y.
 
-    Where that is a map that chooses, too, as after many stores, it is what that one holds there.
+    Chains of such maps, as after many stores, are followed.
     """
     found: tuple[Element, dict[int, Element]] | None = None
     while isinstance(body, Select):
@@ -224,7 +225,7 @@ def _stored(body: Element, places: dict[int, Element]) -> Element | None:
 
 
 def _of_stored(body: Element, places: dict[int, Element]) -> Element | None:
-    """What a map holds at a place that decides what all arrays are that it reads: y * y after y[1] = x."""
+    """The value of a map at a place that decides all arrays that it reads: y * y after y[1] = x."""
     elements = elements_of((body,))
     if len(elements) > MOST_ELEMENTS_AGAIN or costly(body, {}):
         return None
@@ -246,7 +247,7 @@ def _of_stored(body: Element, places: dict[int, Element]) -> Element | None:
 
 
 def _holds_at(guard: Element, places: dict[int, Element]) -> bool | None:
-    """Whether a guard holds at a place; None if the place does not decide."""
+    """Whether a guard holds at a place; None if the place does not decide it."""
     match guard:
         case Apply(op="equal", args=(Index(axis=axis), Const() as number)) if axis in places:
             place = places[axis]
@@ -257,7 +258,7 @@ def _holds_at(guard: Element, places: dict[int, Element]) -> bool | None:
 
 
 def _repeated(array: Reduce) -> Array:
-    """A largest or smallest element, without the reduced axes that its body does not depend on."""
+    """A maximum or minimum without the reduced axes that its body does not depend on."""
     axes = range(array.rank, len(array.domain))
     kept = [k for k in axes if k in array.body.axes or isinstance(array.domain[k], Const)]
     if len(kept) == len(axes):
@@ -271,8 +272,8 @@ def _repeated(array: Reduce) -> Array:
 
 
 def _proved(array: Array) -> Array:
-    """An array that does not ask whether an index is below the constant length of its axis, nor computes a
-    place from its quotient and remainder."""
+    """An array without checks that an index is below the constant length of its axis, and without places
+    recomputed from their quotient and remainder."""
     short = {k: n.value for k, n in enumerate(array.domain) if isinstance(n, Const)}
     factors = [set(operands(n, "multiply")) for n in array.domain]
 
@@ -287,7 +288,7 @@ def _proved(array: Array) -> Array:
                     Apply(op="remainder", args=(y, modulus)),
                 ),
             ) if x is y and d is times is modulus and all(d in factors[k] for k in x.axes):
-                return x  # where an axis has a place, no factor of its length is zero
+                return x  # where an axis has elements, no factor of its length is zero
         return _select(element) if isinstance(element, Select) else element
 
     if not (short or any(len(found) > 1 for found in factors)) or all(
@@ -298,7 +299,8 @@ def _proved(array: Array) -> Array:
 
 
 def _masked(array: Reduce) -> Reduce:
-    """A sum of -(x where a guard holds, else 0) as one of (-x where it holds, else 0): a zero is a zero."""
+    """Turn a sum of -(x where a guard holds, else 0) into one of (-x where it holds, else 0): the sign of
+    zero does not matter."""
     match array.body:
         case Apply(op="negative", args=(Select(guard=guard, then=then, otherwise=otherwise),)):
             if is_const(otherwise, 0):
@@ -308,14 +310,14 @@ def _masked(array: Reduce) -> Reduce:
 
 
 def some(array: Reduce, axis: int, body: Element) -> Element:
-    """`body` if an axis that is no longer reduced has a length; else the maximum or minimum of nothing."""
+    """`body` if an axis that is no longer reduced is not empty; else the maximum or minimum of no
+    elements."""
     neutral = const(_LAST[array.dtype][array.op == "min"], array.dtype)
     return select(apply("less", const(0, "i64"), array.domain[axis]), body, neutral)
 
 
 def _greater(element: Apply) -> Element:
-    """Whether a number is greater than a constant, where a guard makes it one that is not: 1 where it holds,
-    else 0, is greater than 0 where it holds."""
+    """Simplify "greater than a constant" for a select whose other side never is: (1 if c else 0) > 0 is c."""
     number, bound = element.args
     guard: Element = const(True, "bool")
     while isinstance(number, Select) and isinstance(bound, Const) and _at_most(number.otherwise, bound):
@@ -329,7 +331,7 @@ def _greater(element: Apply) -> Element:
 
 
 def _at_most(number: Element, bound: Const) -> bool:
-    """Whether a number is a constant that is not greater than another one; NaN is none."""
+    """Whether a number is a constant not greater than another one; false for NaN."""
     return isinstance(number, Const) and bool(number.value <= bound.value)
 
 
@@ -345,7 +347,7 @@ def _select(element: Select) -> Element:
 
 
 def _offset(element: Apply) -> Element:
-    """An integer plus constants as the number plus one positive constant: i - -1 is i + 1."""
+    """Write an integer plus constants as the integer plus one positive constant: i - -1 is i + 1."""
     base: Element = element
     total = 0
     while isinstance(base, Apply) and base.op in ("add", "subtract"):
@@ -375,7 +377,7 @@ def _identity(element: Apply) -> Element:
                 if is_const(factor, -1):
                     return apply("negative", kept)
             signs = [isinstance(e, Apply) and e.op == "negative" for e in (x, y)]
-            if is_float(element.dtype) and any(signs):  # a sum around takes the sign in
+            if is_float(element.dtype) and any(signs):  # an enclosing sum absorbs the sign
                 pairs = zip((x, y), signs, strict=True)
                 product = apply("multiply", *(e.args[0] if negated else e for e, negated in pairs))
                 return product if all(signs) else apply("negative", product)

@@ -1,14 +1,14 @@
-"""Recognise the logarithm of a sum of exponentials that is written out.
+"""Recognise a logsumexp that is written out.
 
 That is a + log(sum exp(b - a)), where a is the largest b.
 
-The shift a only changes the size of the exponentials, so the derivative with respect to it is 0, which the
-program does not show. Differentiated term by term, a has the cotangent 1 - sum exp(b - a) / sum exp(b - a), a
-rounding error shared by all elements equal to a. As `logsumexp` it is one array, whose derivative is
-exp(b - logsumexp b).
+The shift a only scales the exponentials, so the derivative with respect to it is 0, but this is not visible
+in the program. Differentiated term by term, a has the cotangent 1 - sum exp(b - a) / sum exp(b - a), a
+rounding error shared by all elements equal to a. As `logsumexp` it is one array, whose derivative is exp(b -
+logsumexp b).
 
 The value keeps its bits. Where `logsumexp` is infinite, the written form and its derivatives are NaN; a
-factor that is 1 elsewhere preserves this. The sum over nothing is -inf in both.
+factor that is 1 elsewhere preserves this. The logsumexp of nothing is -inf in both forms.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from adcompiler.ops.build import apply
 
 
 def stabilised(func: Func) -> Func:
-    """The program with `logsumexp` where it is written out, and its sum serves nothing else."""
+    """The program with `logsumexp` where it is written out and its sum has no other reader."""
     return _Shifted(func.roots).func(func)
 
 
@@ -53,7 +53,7 @@ class _Shifted(Rewriter):
         return element
 
     def logarithm(self, a: Read, total: Read) -> Element | None:
-        """a + log(total) as the logarithm of a sum of exponentials; None if it is none."""
+        """a + log(total) as a `logsumexp`; None if it is not one."""
         match a.array:
             case Reduce(op="max", shape=shape, reduced=reduced, body=body) if is_float(body.dtype):
                 shift = Read(a.array, identity(shape))

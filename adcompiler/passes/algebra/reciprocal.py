@@ -1,14 +1,14 @@
-"""Divide once: if several quotients have one denominator, multiply by its reciprocal.
+"""Divide once: if several quotients share a denominator, multiply by its reciprocal.
 
 This is done only if the denominator is far from the subnormal numbers, so that its reciprocal is not infinite
 where the quotients are finite: a square root, a positive constant plus something nonnegative, or products of
 these.
 
-Other denominators occur in quotients that come from derivatives of quotients. With r = x / y and the
-cotangent g, x gets g / y and y gets -g (r / y). The latter is -(g / y) r, where g / y exists already (if that
-overflows, it is the result for x in any case). log(x / y) sends g / r through the quotient, so x gets (g / r)
-/ y, which is g / (r y). Here r y is about x and so in range, and 0, infinities and NaN give the same result.
-A quotient changes by one rounding; strict ones do not change (`strict.py`).
+Other denominators occur in derivatives of quotients. With r = x / y and the cotangent g, x gets g / y and y
+gets -g (r / y). The latter is -(g / y) r, where g / y exists already (if that overflows, it is the result for
+x in any case). log(x / y) sends g / r through the quotient, so x gets (g / r) / y, which is g / (r y). Here r
+y is about x and so in range, and 0, infinities and NaN give the same result. A quotient changes by one
+rounding; strict ones do not change (`strict.py`).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from adcompiler.ops.build import apply
 from adcompiler.passes.algebra.strict import StrictRewriter
 
 SMALLEST_DIVISOR = 1e-30  # float32 is normal from 1e-38 on
-# A number that a value is not below, as far as its form tells (0 where it tells nothing), and whether it is
-# surely not negative.
+# A lower bound of a value, derived from its form (0 if the form gives none), and whether it is known to be
+# nonnegative.
 Bounds = tuple[float, bool]
 NOT_NEGATIVE = frozenset(("square", "abs", "exp", "exp2", "sqrt", "cosh", "hypot"))
 
 
 def reciprocal(func: Func) -> Func:
-    """The program with one division for each denominator that several quotients share."""
+    """The program with one division for each denominator shared by several quotients."""
     return _Reciprocal(func.roots).func(func)
 
 
@@ -42,7 +42,7 @@ class _Reciprocal(StrictRewriter):
         divisors: dict[Element, Element] = {}
         memo: dict[Element, Element] = {}
         bounds: dict[Element, Bounds] = {}
-        self.numerators: dict[Element, list[Element]] = defaultdict(list)  # of divisors
+        self.numerators: dict[Element, list[Element]] = defaultdict(list)  # by divisor
         for element in elements_of(e for array in arrays_of(roots) for e in array.elements):
             if not isinstance(element, Apply) or element.op != "divide":
                 continue
@@ -68,7 +68,7 @@ class _Reciprocal(StrictRewriter):
         return element
 
     def quotient(self, x: Element, divisor: Element) -> Element | None:
-        """x / divisor with a division less, if there is such a form."""
+        """x / divisor with one division fewer, if there is such a form."""
         if any(self.elements.get(d) is divisor for d in self.shared):
             return apply("multiply", x, apply("divide", const(1, x.dtype), divisor))
         match x:
@@ -77,19 +77,19 @@ class _Reciprocal(StrictRewriter):
         return None
 
     def divides(self, x: Element, divisor: Element) -> bool:
-        """Whether the program has x / divisor, both as they are now."""
+        """Whether the program has x / divisor, both as rewritten so far."""
         new = self.elements.get
         found = (xs for d, xs in self.numerators.items() if new(d) is divisor)
         return any(new(numerator) is x for xs in found for numerator in xs)
 
 
 def _is_normal(element: Element, known: dict[Element, Bounds]) -> bool:
-    """Whether a value is 0, or far from the subnormal numbers; `known` remembers the bounds of elements."""
+    """Whether a value is 0 or far from the subnormal numbers; `known` caches the bounds of elements."""
     return (isinstance(element, Apply) and element.op == "sqrt") or least(element, known) > SMALLEST_DIVISOR
 
 
 def least(element: Element, known: dict[Element, Bounds]) -> float:
-    """A number that a value is not below, 0 if its form tells none; `known` remembers the bounds."""
+    """A lower bound of a value, 0 if its form gives none; `known` caches the bounds."""
     for e in postorder((element,), lambda e: () if e in known else e.args):
         if e not in known:
             known[e] = _bounds(e, known)
@@ -97,7 +97,7 @@ def least(element: Element, known: dict[Element, Bounds]) -> float:
 
 
 def _bounds(element: Element, known: Mapping[Element, Bounds]) -> Bounds:
-    """The bounds of an element from those of its arguments."""
+    """The bounds of an element, from those of its arguments."""
     match element:
         case Const(value=value):
             return float(value), value >= 0

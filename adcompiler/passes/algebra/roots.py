@@ -4,10 +4,10 @@ x / sqrt(x) comes from derivatives of x sqrt(x) and similar terms. It becomes a 
 a positive normal number or not finite, so 0 / 0 does not change. For infinite x the root is infinite; the
 quotient was NaN.
 
-The reciprocal of a root is one operation, much faster than a root and a division on vectors
+The reciprocal root is one operation, much faster than a root and a division on vectors
 (`targets/llvm/vectormath/newton.py`), and never overflows or underflows. So a / (x sqrt(x)) is a rsqrt(x)^3,
-whose cube all quotients by it share. sqrt(x) rsqrt(x)^6, which occurs in their derivatives, needs no root if
-x is proved to be such a number. All of these change by rounding.
+and all quotients by it share the cube. sqrt(x) rsqrt(x)^6, which occurs in their derivatives, needs no root
+if x is proved to be such a number. All of these change by rounding.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from adcompiler.ops.build import apply
 from adcompiler.passes.algebra.reciprocal import SMALLEST_DIVISOR, Bounds, least
 from adcompiler.passes.algebra.strict import StrictRewriter
 
-MOST_FACTORS = 32  # the factors and products of factors that are looked at
+MOST_FACTORS = 32  # factors and products of factors examined
 
 
 def roots(func: Func) -> Func:
-    """The program without quotients of values and roots."""
+    """The program without quotients by roots."""
     return _Roots(func.roots).func(func)
 
 
@@ -54,7 +54,7 @@ class _Roots(StrictRewriter):
         return element
 
     def product(self, x: Element, square: Element) -> Element | None:
-        """x / sqrt(square), if the square is a factor of x."""
+        """x / sqrt(square), if `square` is a factor of x."""
         if least(square, self.bounds) <= SMALLEST_DIVISOR:
             return None
         root = apply("sqrt", square)
@@ -65,14 +65,14 @@ class _Roots(StrictRewriter):
         return root if x is square else None
 
     def cancelled(self, x: Element, square: Element) -> Element | None:
-        """x sqrt(square), if the reciprocal of the root is a factor of x."""
+        """x sqrt(square), if the reciprocal root is a factor of x."""
         if least(square, self.bounds) <= SMALLEST_DIVISOR:
             return None
         return _without(x, apply("rsqrt", square))
 
 
 def _without(x: Element, factor: Element) -> Element | None:
-    """A product without one of its factors; None if that is none of the first."""
+    """A product without one of its factors; None if that is not among the first."""
     work: list[tuple[Element, tuple[Element, ...]]] = [(x, ())]
     for _ in range(MOST_FACTORS):
         if not work:
@@ -88,7 +88,7 @@ def _without(x: Element, factor: Element) -> Element | None:
 
 
 def _cube(x: Element) -> Element:
-    """x x x, of which all that is multiplied with it has one."""
+    """x x x, associated so that all products with it share it."""
     return apply("multiply", apply("multiply", x, x), x)
 
 

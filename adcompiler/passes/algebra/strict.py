@@ -1,15 +1,15 @@
 """Strict floating point for values that decide: no contraction, no reassociation, no algebraic rewriting.
 
 In a comparison, an extremum or a rounding, one last bit can select another element, branch or integer. Its
-operand is often computed again elsewhere: the derivative of max(f(i) for i in range(n)) asks where f(i)
-equals the maximum, a program asks for max(t) - t, the backward pass for the branch that was taken. All of
-them must see the same value, so it is computed by the same operations in the same order, each rounded
-separately, in every loop, kernel and program.
+operand is often recomputed elsewhere: the derivative of max(f(i) for i in range(n)) compares f(i) with the
+maximum, a program uses max(t) - t, and the backward pass tests which branch was taken. All of them must see
+the same value, so it is computed by the same operations in the same order, each rounded separately, in every
+loop, kernel and program.
 
-The pass marks such values with the primitive `strict`, the identity, which no algebra looks through:
+The pass marks such values with the primitive `strict`, the identity, which no algebraic pass looks through:
 
 - operands of comparisons, extrema, rounding and similar functions, and of reductions that take extrema;
-- wherever they occur, with any names of axes: t[j] and t[i] are one value at different places;
+- the same values elsewhere, with any names of axes: t[j] and t[i] are one value at different places;
 - what a marked value depends on in other maps, also those that a loop reads, and in sums short enough to be
   unrolled. A longer sum and a result of a loop are computed once: all their readers have the same value.
 
@@ -42,21 +42,21 @@ STRICT = "strict"
 
 
 def strict(func: Func) -> Func:
-    """The program with every value that decides, and each of its occurrences, marked as strict."""
+    """The program with every deciding value, and each of its occurrences, marked as strict."""
     found = _Decided(func.roots)
     return _Mark(found, None).func(func) if found.marked or found.sums else func
 
 
-Body = Loop | None  # a program: the body of a loop, or the whole one
+Body = Loop | None  # the body of a loop, or the whole program
 
 
 class _Decided:
-    """Which elements of a program and of its loops' bodies are to be marked, and the short sums of which each
-    read is to be. Bodies are kept apart: slots of two loops may be one node."""
+    """Finds the elements to mark in a program and its loop bodies, and the short sums whose reads to mark.
+    Bodies are kept separate: slots of two loops may be one node."""
 
     def __init__(self, roots: Iterable[Array]) -> None:
         self.arrays: dict[Body, list[Array]] = {}
-        self.outside: dict[Loop, list[Body]] = {}  # the programs in which a loop stands
+        self.outside: dict[Loop, list[Body]] = {}  # the bodies that contain a loop
         self.enter(None, roots)
         self.marked: dict[Body, set[Element]] = {}
         self.sums: dict[Body, set[Array]] = {}
@@ -74,7 +74,7 @@ class _Decided:
         self.spread()
 
     def enter(self, body: Body, roots: Iterable[Array]) -> None:
-        """Collect the arrays of a program, and those of its loops' bodies."""
+        """Collect the arrays of a program and of its loop bodies."""
         work: list[tuple[Body, Iterable[Array]]] = [(body, roots)]
         while work:
             body, roots = work.pop()
@@ -85,11 +85,11 @@ class _Decided:
                 self.outside.setdefault(loop, []).append(body)
 
     def spread(self) -> None:
-        """Mark what is pending, and what it is made of in other arrays."""
+        """Mark pending elements, and their operands in other arrays."""
         while self.pending:
             body, element = self.pending.pop()
             marked = self.marked.setdefault(body, set())
-            if isinstance(element, Select):  # the branches are values of their own; zeros stay in sight
+            if isinstance(element, Select):  # mark the branches separately; zeros stay visible
                 self.pending += ((body, e) for e in element.args[1:])
             elif isinstance(element, Apply) and element.op != STRICT and element not in marked:
                 marked.add(element)
@@ -99,7 +99,7 @@ class _Decided:
                 self.follow(body, array)
 
     def follow(self, body: Body, array: Array) -> None:
-        """Mark what an array that a marked value reads is made of, unless it is computed once."""
+        """Mark the elements of an array that a marked value reads, unless it is computed once."""
         if (body, array) in self.followed or not is_float(array.dtype):
             return
         self.followed.add((body, array))
@@ -118,7 +118,7 @@ class _Decided:
 
 
 def _equal_elsewhere(marked: set[Element], arrays: Iterable[Array]) -> list[Element]:
-    """The elements of a program that are marked ones except for the names of axes."""
+    """The elements of a program that equal marked ones up to the names of axes."""
     alike = _alike()
     kinds = {alike(e) for e in marked}
     forms = {_renumbered(e) for e in marked}
@@ -130,7 +130,7 @@ def _equal_elsewhere(marked: set[Element], arrays: Iterable[Array]) -> list[Elem
 
 
 def _alike() -> Callable[[Element], int]:
-    """A hash of elements that is the same for those which differ by axes only."""
+    """A hash of elements that ignores the names of axes."""
     known: dict[Element, int] = {}
 
     def own(e: Element) -> object:
@@ -155,13 +155,13 @@ def _alike() -> Callable[[Element], int]:
 
 
 def _renumbered(element: Element) -> Element:
-    """An element with its axes numbered as they are met."""
+    """An element with its axes renumbered in order of occurrence."""
     axes = dict.fromkeys(e.axis for e in elements_of((element,)) if isinstance(e, Index))
     return substitute(element, {k: Index(p) for p, k in enumerate(axes)})
 
 
 class _Mark(Rewriter):
-    """Marks the elements, and the reads of sums, of one program."""
+    """Marks elements, and reads of sums, in one program."""
 
     def __init__(self, found: _Decided, body: Body) -> None:
         super().__init__()
@@ -170,7 +170,7 @@ class _Mark(Rewriter):
         self.lengths: dict[Element, Element] = {}
 
     def _resize(self, lengths: tuple[Element, ...]) -> tuple[Element, ...]:
-        """A length is computed once, for the call, and slots of loops are as long as what they stand for."""
+        """Do not mark lengths: each is computed once per call, and slots are as long as their operands."""
 
         def moved(element: Element) -> Element:
             return Read(self.arrays[element.array], element.args) if isinstance(element, Read) else element
@@ -194,7 +194,7 @@ class _Mark(Rewriter):
 
 
 def strict_elements(roots: Iterable[Array]) -> set[Element]:
-    """The marks of a program, all elements below them, and those of the maps that these read."""
+    """The marks of a program, all elements below them, and those of the maps that they read."""
     found: set[Element] = set()
     work = [e for a in arrays_of(roots) for e in elements_of(a.elements) if is_strict(e)]
     while work:
@@ -211,7 +211,7 @@ def is_strict(element: Element) -> bool:
 
 
 class StrictRewriter(Rewriter):
-    """A rewriter of elements that changes by rounding what is not strict."""
+    """A rewriter that changes rounding of non-strict elements only."""
 
     def __init__(self, roots: Iterable[Array]) -> None:
         super().__init__()

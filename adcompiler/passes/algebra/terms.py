@@ -1,4 +1,5 @@
-"""Common subexpressions modulo associativity and commutativity: (a b) c is (a c) b, and like terms are one.
+"""Common subexpressions modulo associativity and commutativity: (a b) c is (a c) b, and like terms are
+merged.
 
 Every value is a number times a core. Numbers are moved out of products, out of the terms of sums and out of
 sums over axes, where they cost nothing: 2 x y + 2 (y x) becomes 4 (x y). The terms a z - b z become one
@@ -6,11 +7,11 @@ multiplication, (a - b) z. A sum of c x(i) is c times the sum of x(i), if the pr
 
 This finds repeated terms in second derivatives, and keeps careful user code intact:
 
-- no product is formed that the program does not compute somewhere, except for a number in front: of several
+- no product is formed that the program does not compute somewhere, except for a leading number: of several
   orders of the same factors the first is taken, and factors that occur in only one order keep it;
 - terms of opposite signs never cancel, and a sum with such a pair is not split: code that computes the
   rounding error of a sum looks like this;
-- nothing is divided out. If a and b are both infinite, the value was and is NaN; if only z is infinite,
+- no division is introduced. If a and b are both infinite, the value was and is NaN; if only z is infinite,
   (a - b) z is infinite where a z - b z was NaN.
 
 A program that does not become cheaper is not changed. Sums and products change by rounding.
@@ -48,15 +49,13 @@ from adcompiler.ops.costs import NOMINAL_LENGTH, nanoseconds
 from adcompiler.passes.algebra.factor import of_some
 from adcompiler.passes.algebra.strict import StrictRewriter
 
-MOST_FACTORS = 16  # the factors of a product, and the terms of a sum, that are looked at
-LARGEST_NUMBER = (
-    2.0**10
-)  # numbers before cores are not above it, nor their reciprocals: products stay in range
-Scaled = tuple[float, Element]  # a number, and what it is multiplied with
+MOST_FACTORS = 16  # factors of a product, and terms of a sum, that are examined
+LARGEST_NUMBER = 2.0**10  # bounds the numbers of cores and their reciprocals, so that products stay in range
+Scaled = tuple[float, Element]  # a number, and the core it multiplies
 
 
 def terms(func: Func) -> Func:
-    """The program with equal products and like terms as one, if that makes it cheaper."""
+    """The program with equal products and like terms merged, if that makes it cheaper."""
     made = _Terms(func.roots).func(func)
     return made if _time(made.roots) < _time(func.roots) else func
 
@@ -80,15 +79,15 @@ def _time(roots: Iterable[Array]) -> float:
 class _Terms(StrictRewriter):
     def __init__(self, roots: Iterable[Array]) -> None:
         super().__init__(roots)
-        self.scaled: dict[Element, Scaled] = {}  # of elements that stand for a number times a core
-        self.factors: dict[Element, tuple[Element, ...]] = {}  # of cores that are products
+        self.scaled: dict[Element, Scaled] = {}  # elements that are a number times a core
+        self.factors: dict[Element, tuple[Element, ...]] = {}  # the factors of cores that are products
         self.products: dict[frozenset[tuple[Element, int]], Element] = {}  # by their factors
-        self.addends: dict[Element, tuple[Scaled, ...]] = {}  # of cores that are sums
+        self.addends: dict[Element, tuple[Scaled, ...]] = {}  # the terms of cores that are sums
         self.sums: set[Array] = set()
-        self.drawn: set[Array] = set()  # maps of what is drawn out of a sum over axes, times the sum
+        self.drawn: set[Array] = set()  # maps that multiply a sum over axes by factors moved out of it
 
     def inner(self, loop: Loop | Ruled) -> Rewriter | None:
-        """Each body is judged on its own, because other programs have the same body in other contexts."""
+        """Each body is judged separately, because other programs have the same body in other contexts."""
         cheaper = _time(type(self)(loop.roots).run(loop.roots)) < _time(loop.roots)
         return super().inner(loop) if cheaper else None
 
@@ -101,7 +100,7 @@ class _Terms(StrictRewriter):
         if known is not None:
             made = Map(array.shape, self.times(signed, known))
         elif number == 1 or any(k >= array.rank for k in loop_order(array)[: array.rank]):
-            self.sums.add(array)  # if it is not a register it would be read and written once more
+            self.sums.add(array)  # an extra map would read and write a sum that is not in a register
             return array
         else:
             total = Reduce("sum", array.shape, array.reduced, core)
@@ -111,7 +110,7 @@ class _Terms(StrictRewriter):
         return made
 
     def known(self, array: Reduce, core: Element) -> Element | None:
-        """A sum as another one that the program has, times factors that do not depend on the reduced axes."""
+        """A sum as an existing sum times factors that do not depend on the reduced axes."""
         reduced = set(range(array.rank, len(array.domain)))
         factors = self.factors_of(core)
         same = [f for f in factors if not f.axes & reduced]
@@ -154,7 +153,7 @@ class _Terms(StrictRewriter):
         return self.scaled.get(element, (1.0, element))
 
     def positive(self, element: Element) -> Scaled:
-        """An element as a positive number times the rest: a zero that is drawn through keeps its sign."""
+        """Split an element into a positive number and the rest, so that zeros keep their sign."""
         number, core = self.split(element)
         return abs(number), core if number > 0 else self.times(-1, core)
 
@@ -182,7 +181,7 @@ class _Terms(StrictRewriter):
         return self.times(number, self.multiplied(first, second))
 
     def multiplied(self, x: Element, y: Element) -> Element:
-        """The first product of the factors of two cores that was met."""
+        """The product of the factors of two cores, in the form first seen."""
         made = apply("multiply", x, y)
         found = self.factors_of(x) + self.factors_of(y)
         if len(found) > MOST_FACTORS:
@@ -226,7 +225,7 @@ class _Terms(StrictRewriter):
         return tuple((number * n, c) for n, c in self.addends[core])
 
     def plain(self, x: Scaled, y: Scaled) -> Element:
-        """The sum of two terms as it is, their common number drawn out."""
+        """The sum of two terms in their order, with their common number factored out."""
         least = _common((x, y))
         (one, first), (other, second) = sorted(((n / least, c) for n, c in (x, y)), key=lambda t: t[0] < 0)
         made = apply(
@@ -235,7 +234,7 @@ class _Terms(StrictRewriter):
         return self.times(least, made)
 
     def factored(self, found: Sequence[Scaled]) -> list[Scaled]:
-        """Terms with each a z - b z as (a - b) z; the product z is one that the program has."""
+        """Replace each a z - b z by (a - b) z, if the program has the product z."""
         rest: list[Scaled] = []
         for number, core in found:
             for k, (other, before) in enumerate(rest):
@@ -247,7 +246,7 @@ class _Terms(StrictRewriter):
         return rest
 
     def difference(self, x: Element, y: Element) -> Element | None:
-        """x - y as a product, if all their factors but one each are the same."""
+        """x - y as a product, if all their factors but one each are equal."""
         one, other = Counter(self.factors_of(x)), Counter(self.factors_of(y))
         common = one & other
         a, b = list((one - common).elements()), list((other - common).elements())
@@ -263,7 +262,7 @@ class _Terms(StrictRewriter):
         return self.products.get(frozenset(factors.items()))
 
     def added(self, found: Sequence[Scaled]) -> Element:
-        """The sum of terms in their order, a positive one first; a common number is drawn out."""
+        """The sum of terms in their order, a positive one first, with a common number factored out."""
         least = _common(found)
         start = next(k for k, (number, _) in enumerate(found) if number / least > 0)
         ordered = [found[start], *found[:start], *found[start + 1 :]]
@@ -278,7 +277,7 @@ class _Terms(StrictRewriter):
 
 
 def _common(found: Sequence[Scaled]) -> float:
-    """The number that is drawn out of a sum of terms; it leaves integers, not all of them negative."""
+    """The number to factor out of a sum of terms; it leaves integers, not all of them negative."""
     least = min(abs(number) for number, _ in found)
     if not all((number / least).is_integer() for number, _ in found):
         least = 1.0

@@ -1,8 +1,8 @@
 """Contract sums against Kronecker deltas: sum_k [d == k] e(k) = e(d).
 
 A delta is the one-hot direction of a Jacobian. It is first lifted to the top of a body, through the
-operations that are linear in it: off the diagonal a derivative is known to be zero, whatever it is multiplied
-by. The sum then has one term, if d is inside the axis.
+operations that are linear in it: off the diagonal a derivative is known to be zero, whatever its factors. The
+sum then has one term, if d is inside the axis.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from adcompiler.passes.algebra.fold import some
 
 
 def contract(func: Func) -> Func:
-    """The program with sums against deltas replaced by the one term that counts."""
+    """The program with sums against deltas replaced by their only nonzero term."""
     return _Contract().func(func)
 
 
 def pick(func: Func) -> Func:
-    """The program with sums of one element, at a place that is a constant, replaced by the element: before
-    others are put in where they are read, so that of many stores each is looked up where it stands."""
+    """The program with sums of one element at a constant place replaced by the element. This runs before
+    inlining, so that each of many stores is looked up in its own array."""
     return _Pick().func(func)
 
 
@@ -78,13 +78,13 @@ class _Contract(Rewriter):
 
 
 def _any(array: Reduce) -> bool:
-    """Whether an array says where a condition holds for any point: the largest of ones and zeros, of which
-    only a one counts."""
+    """Whether an array tests if a condition holds at any point: the maximum of ones and zeros, where only
+    ones count."""
     return array.op == "max" and isinstance(array.body, Select) and is_const(array.body.then, 1)
 
 
 def _at_one_place(array: Accumulate) -> Map:
-    """What is added at one place only, as a map with zeros elsewhere."""
+    """A sum added at one place, as a map with zeros elsewhere."""
     guard: Element = TRUE
     for k, index in enumerate(array.indices):
         guard = both(guard, apply("equal", Index(k), index))
@@ -92,12 +92,12 @@ def _at_one_place(array: Accumulate) -> Map:
 
 
 def _lifted(delta: Select, value: Element) -> Element:
-    """`value` where the delta is one."""
+    """`value` where the delta is nonzero."""
     return select(delta.guard, value, const(0, value.dtype))
 
 
 def _contracted(array: Reduce) -> tuple[int, Element, Element] | None:
-    """A reduced axis that a delta on top of the body ties to a place: (axis, place, the rest)."""
+    """A reduced axis that a delta at the top of the body ties to a place: (axis, place, the rest)."""
     conditions, body = guarded(array.body)
     for condition in conditions:
         tied = [tie for tie in ties(condition) if tie[0] >= array.rank]
@@ -112,7 +112,7 @@ def _contracted(array: Reduce) -> tuple[int, Element, Element] | None:
 
 
 def _range(place: Element, size: Element, array: Reduce) -> list[Element]:
-    """What must hold for a place to lie in an axis."""
+    """The conditions for a place to be inside an axis."""
     if isinstance(place, Index) and array.domain[place.axis] is size:
         return []
     if is_const(place) and is_const(size) and 0 <= place.value < size.value:

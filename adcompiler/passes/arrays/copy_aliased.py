@@ -1,7 +1,6 @@
-"""Copy aliased outputs: each result becomes a separate array, which kernels fill.
+"""Copy aliased outputs, so that each result is a separate array filled by kernels.
 
-A result may be an input, or the same node as another result. A caller that changes one array must not change
-another.
+A result may be an input, or the same node as another result. Modifying one must not modify another.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from adcompiler.ir.nodes import Array, Func, Input, Map, element_of
 
 
 def copy_aliased(func: Func) -> Func:
-    """The program with copies of arrays that are inputs or stand among the results before."""
+    """The program with copies of results that are inputs or earlier results."""
     found: dict[Array, None] = {}
     results = []
     for result in func.results:

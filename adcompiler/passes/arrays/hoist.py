@@ -7,8 +7,8 @@ pairs is recomputed rather than stored, unless a third long axis would repeat ea
 
 The values that a scatter adds, if costly and over one long axis, become an array too.
 
-The coordinates of points that a loop over pairs reads, x[j, 0] and x[j, 1], become arrays as well:
-contiguous reads fill vector registers; reads with gaps took five times as long.
+The coordinates of points that a loop over pairs reads, x[j, 0] and x[j, 1], become arrays as well: contiguous
+loads fill vector registers; strided loads took five times as long.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from adcompiler.passes.order.orders import settled_orders
 
 
 def hoist(func: Func) -> Func:
-    """The program with the costly parts that loops would repeat in separate arrays."""
+    """The program with costly parts that loops would repeat in separate arrays."""
     return _Hoist(settled_orders(func)).func(func)
 
 
@@ -67,12 +67,12 @@ class _Hoist(Rewriter):
             stored = part.axes not in hoisted and (long <= 1 or len(far) > max(long, 2))
             if stored or (len(part.axes) == long == 1 and _is_ready(part)):
                 new[part] = _own(array, part, order if array in self.orders else ())
-                if array in self.orders and long > 2:  # of which a part may be over fewer axes again
+                if array in self.orders and long > 2:  # parts of it may be over still fewer axes
                     own = new[part]
                     new[part] = Read(self.array(own.array), own.args)
         if not new:
             return array
-        # What reads them may be ordered differently, and repeat other parts.
+        # The readers' loops may now be ordered differently, and repeat other parts.
         changed = with_elements(array, lambda elements: rewrite(elements, lambda e: e, dict(new)))
         if array in self.orders:
             self.orders[changed] = self.orders[array]
@@ -93,17 +93,16 @@ class _Hoist(Rewriter):
 
 
 def _is_ready(part: Element) -> bool:
-    """Whether what a part reads is there before: then a separate loop costs little, and is vectorised, as
-    it is not beside the loops inside. What a sum over a row gives is best used while the row is in the cache.
-    """
+    """Whether a part reads inputs only. A separate loop then costs little and is vectorised, unlike code next
+    to inner loops. Sums over a row are best used while the row is in cache."""
     return all(isinstance(e.array, Input) for e in elements_of((part,)) if isinstance(e, Read))
 
 
 def _apart(array: Accumulate) -> Array:
-    """A scatter of costly values reads them from an array: a loop that scatters is not vectorised, nor does
-    it run in parallel, but the loop that computes the values is and does."""
+    """Let a scatter of costly values read them from an array: a scatter loop is neither vectorised nor
+    parallel, but the loop that computes the values is."""
     value = array.body
-    while isinstance(value, Apply) and value.op == "negative":  # one array for what is added and subtracted
+    while isinstance(value, Apply) and value.op == "negative":  # share the array if also subtracted
         value = value.args[0]
     if len(long_axes(array)) > 1 or not costly(value, {}):
         return array
@@ -112,7 +111,7 @@ def _apart(array: Accumulate) -> Array:
 
 
 def _strided(element: Element, innermost: int) -> bool:
-    """Whether the innermost loop reads one coordinate of points that stand one after the other."""
+    """Whether the innermost loop reads one coordinate of points stored one after the other."""
     if not isinstance(element, Read) or len(element.args) < 2 or element.axes != {innermost}:
         return False
     plain = all(isinstance(i, Index | Const) for i in element.args)
@@ -120,7 +119,7 @@ def _strided(element: Element, innermost: int) -> bool:
 
 
 def _own(array: Array, part: Element, order: Sequence[int] = ()) -> Read:
-    """`part` as a read of an array over its own axes, which follow each other as in `order`."""
+    """`part` as a read of an array over its own axes, in the order given by `order`."""
     axes = [k for k in order if k in part.axes] or sorted(part.axes)
     body = substitute(part, {k: Index(p) for p, k in enumerate(axes)})
     return Read(Map(tuple(array.domain[k] for k in axes), body), tuple(Index(k) for k in axes))

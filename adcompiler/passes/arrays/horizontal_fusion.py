@@ -33,11 +33,11 @@ from adcompiler.ops.build import apply
 from adcompiler.passes.algebra.strict import StrictRewriter
 
 OPPOSITE = {"add": "subtract", "subtract": "add"}
-MOST_TERMS = 16  # the terms of a sum that are looked at
+MOST_TERMS = 16  # terms of a sum that are examined
 
 
 def fuse_horizontally(func: Func) -> Func:
-    """The program with reductions that are only added to each other in one."""
+    """The program with reductions merged that are only added to each other."""
     return _Merge(func.roots).func(func)
 
 
@@ -49,7 +49,7 @@ class _Merge(StrictRewriter):
         self.depth = cache(self._depth)
 
     def _moved(self, element: Element) -> Element:
-        """In what is strict, terms keep their order: two sums that are added at once are one."""
+        """Terms of strict sums keep their order, but two sums added directly are merged."""
         match super()._moved(element):
             case Apply(op="add" | "subtract" as op, args=(Read() as x, Read() as y)) as moved:
                 return self.together(op, x, y) or moved
@@ -63,7 +63,7 @@ class _Merge(StrictRewriter):
         return element
 
     def joined(self, op: str, x: Element, y: Element) -> Element | None:
-        """x + y, or x - y, with y in a sum that x is or one of its terms; None if there is none."""
+        """x + y, or x - y, with y merged into the sum x or one of its terms; None if none matches."""
         others: list[tuple[str, Element]] = []
         while (made := self.together(op, x, y)) is None:
             if len(others) == MOST_TERMS or not (isinstance(x, Apply) and x.op in OPPOSITE):
@@ -79,11 +79,11 @@ class _Merge(StrictRewriter):
         return made
 
     def together(self, op: str, x: Element, y: Element) -> Element | None:
-        """x + y, or x - y, as one sum, if both are sums, multiples of one number or under one guard."""
+        """x + y, or x - y, as one sum, if both are sums, multiples of one number, or under one guard."""
         match x, y:
             case Read(array=a), Read(array=b):
                 if x.args != y.args and b in self.single:
-                    b, y = _turned(b, y, x.args)
+                    b, y = _transposed(b, y, x.args)
                     self.single.add(b)
                 if x.args == y.args and self.mergeable(a, b):
                     made = _with_body(a, apply(op, a.elements[-1], b.elements[-1]))
@@ -101,11 +101,11 @@ class _Merge(StrictRewriter):
         return None
 
     def mergeable(self, a: Array, b: Array) -> bool:
-        """Whether two sums over one domain add to the same places, nothing else reads them, and they are
-        ready at one time."""
+        """Whether two sums over one domain add to the same places, have no other readers, and are ready at
+        the same time."""
         match a, b:
             case Reduce(op="sum"), Reduce(op="sum"):
-                # Under different conditions they are loops with bounds of their own.
+                # Different conditions give loops with different bounds.
                 alike = conditions(a.op, a.body) == conditions(b.op, b.body)
                 same = a.shape == b.shape and a.reduced == b.reduced and alike
             case Accumulate(), Accumulate():
@@ -115,13 +115,13 @@ class _Merge(StrictRewriter):
         return same and a in self.single and b in self.single and self.depth(a) == self.depth(b)
 
     def _depth(self, array: Array) -> int:
-        """How many reductions stand upon each other below an array."""
+        """The longest chain of reductions that an array depends on."""
         below = max((self.depth(a) for a in arrays_read(array)), default=0)
         return below + isinstance(array, Reduce | Accumulate)
 
 
 def _single(roots: Iterable[Array]) -> set[Array]:
-    """The arrays that one operation reads; several arrays may have it."""
+    """The arrays read by one operation only; several arrays may contain it."""
     found = Counter(roots)
     elements: set[Element] = set()
     for array in arrays_of(roots):
@@ -133,15 +133,15 @@ def _single(roots: Iterable[Array]) -> set[Array]:
     return {a for a, count in found.items() if count == 1}
 
 
-def _turned(array: Array, read: Read, places: tuple[Element, ...]) -> tuple[Array, Read]:
-    """A sum read at plain axes as one whose axes are in the order of `places`: b[j, i] as another b[i, j]."""
+def _transposed(array: Array, read: Read, places: tuple[Element, ...]) -> tuple[Array, Read]:
+    """A sum read at plain axes, transposed to the order of `places`: b[j, i] as another b[i, j]."""
     axes = [i.axis for i in read.args if isinstance(i, Index)]
     if not isinstance(array, Reduce) or len(axes) < array.rank or set(read.args) != set(places):
         return array, read
     order = [read.args.index(place) for place in places]
     body = substitute(array.body, {k: Index(p) for p, k in enumerate(order)})
-    turned = Reduce(array.op, tuple(array.shape[k] for k in order), array.reduced, body)
-    return turned, Read(turned, places)
+    transposed = Reduce(array.op, tuple(array.shape[k] for k in order), array.reduced, body)
+    return transposed, Read(transposed, places)
 
 
 def _with_body(array: Array, body: Element) -> Array:

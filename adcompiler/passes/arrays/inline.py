@@ -1,9 +1,9 @@
 """Inline the bodies of arrays where they are read, so that one loop computes them without storage.
 
-An array is kept if inlining would repeat costly work: its body contains a costly primitive and it is read by
-a domain with more points than its own. An array over pairs is inlined anyway if it is read along plain axes:
-`hoist` later separates what the loops would repeat. Numbers that are lengths of arrays read by a loop are
-kept where such lengths read them: the loop's body reads them as consts.
+An array is kept if inlining would repeat costly work: its body contains a costly primitive, and its reader's
+domain has more points than its own. An array over pairs is inlined anyway if it is read along plain axes:
+`hoist` later separates the parts that loops would repeat. Scalars that are lengths of arrays read by a loop
+are kept where such lengths read them: the loop's body reads them as consts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from adcompiler.ops.costs import costly
 
 
 def inline(func: Func) -> Func:
-    """The program with every map inlined for which that repeats no costly work."""
+    """The program with every map inlined, unless that repeats costly work."""
     return _Inline().func(func)
 
 
@@ -38,10 +38,10 @@ class _Inline(Rewriter):
         self.inlined: dict[Element, Map] = {}
         self.known: dict[Element, bool] = {}
         self.rewritten: dict[int, dict[Element, Element]] = {}  # by the points of `body`
-        self.lengths: set[Array] = set()  # of what loops read
+        self.lengths: set[Array] = set()  # read by lengths of loop operands
 
     def func(self, func: Func) -> Func:
-        """Rewrite a whole program; the body of an array that had a name bears it where it is inlined."""
+        """Rewrite a whole program; the inlined body of a named array keeps its name."""
         made = super().func(func)
         names = {
             self.arrays[a]: name for a, name in func.names.items() if isinstance(a, Map) and a in self.arrays
@@ -50,7 +50,7 @@ class _Inline(Rewriter):
         return made.with_(names={**bodies, **made.names})
 
     def run(self, results: Iterable[Array]) -> tuple[Array, ...]:
-        """Rewrite the arrays `results` and all they are made of."""
+        """Rewrite the arrays `results` and all their operands."""
         results = tuple(results)
         loops = dict.fromkeys(a.loop for a in arrays_of(results) if isinstance(a, Item))
         self.lengths.update(a for loop in loops for o in loop.operands for a in lengths_read(o))
@@ -87,7 +87,7 @@ class _Inline(Rewriter):
         return new[element]
 
     def inlines(self, read: Read, points: int) -> bool:
-        """Whether this read repeats no costly work."""
+        """Whether inlining this read repeats no costly work."""
         assert isinstance(read.array, Map)
         own = sum(not is_const(n, 1) for n in read.array.shape)
         plain = all(

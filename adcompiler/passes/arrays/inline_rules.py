@@ -1,4 +1,4 @@
-"""Inline custom derivative rules: once nothing is differentiated, arrays with rules are their values."""
+"""Inline custom derivative rules: after differentiation, arrays with rules are replaced by their values."""
 
 from __future__ import annotations
 

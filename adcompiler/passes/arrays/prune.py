@@ -1,8 +1,8 @@
-"""Drop unused values of loops, and merge loops that do the same.
+"""Drop unused values of loops, and merge equal loops.
 
-Carried values that nothing needs are dropped, and so are outs that nothing reads. Two loops that carry the
-same over the same iterations, such as one for the value and one for the stacks of its derivative, are merged;
-so is a loop with another that carries more, such as tangents.
+Carried values and outs that nothing needs are dropped. Two loops that carry the same values over the same
+iterations, such as one for the value and one for the stacks of its derivative, are merged; so is a loop with
+another that carries more, such as tangents.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, postorder, read
 
 
 def prune(func: Func) -> Func:
-    """The program without unused or repeated work of its loops."""
+    """The program without unused or repeated work in loops."""
     if not any(isinstance(a, Item) for a in arrays_of(func.roots)):
         return func
     pruned = _Prune()
@@ -44,7 +44,7 @@ def prune(func: Func) -> Func:
 
 
 def alone(array: Array) -> Array:
-    """An array by itself: made of loops that carry and collect only what it takes."""
+    """An array whose loops carry and collect only what it needs."""
     return _Prune().run((array,))[0] if any(isinstance(a, Item) for a in arrays_of((array,))) else array
 
 
@@ -67,7 +67,7 @@ class _Prune(Rewriter):
             roots = self.steps[-1].run(roots)
 
     def replacements(self, nodes: Iterable[Node]) -> dict[Node, Node]:
-        """The replacement of each of some nodes."""
+        """The replacement of each node."""
         found = {node: node for node in nodes}
         for step in (self, *self.steps):
             moved = step.moved()
@@ -78,8 +78,8 @@ class _Prune(Rewriter):
 def _first_change(
     loops: Sequence[Loop], roots: Sequence[Array], seen: set[Loop | tuple[Loop, Loop]]
 ) -> dict[Array, Array] | None:
-    """What replaces what some loop gives; `seen` are loops that need no change by themselves, and pairs that
-    are not merged."""
+    """Replacements for the results of some loop. `seen` holds loops that need no change, and pairs that do
+    not merge."""
     used = {a for a in arrays_of(roots) if isinstance(a, Item)} | {r for r in roots if isinstance(r, Item)}
     for loop in loops:
         change = {} if loop in seen else _needed(loop, used)
@@ -108,7 +108,7 @@ def _needed(loop: Loop, used: set[Item]) -> dict[Array, Array]:
     carried = [c for k, c in enumerate(body.carried) if k in kept]
     small = replace(body, carried=tuple(carried), outs=tuple(outs))
     roots = roots_of(small)
-    if len(carried) < len(body.carried):  # loops inside may have carried what is gone
+    if len(carried) < len(body.carried):  # inner loops may have carried dropped values
         roots = _Prune().run(roots)
     back = dict(zip(places.values(), loop.consts, strict=True))
     built = build(replaced(with_roots(small, roots, carried), back))
@@ -120,12 +120,13 @@ def _needed(loop: Loop, used: set[Item]) -> dict[Array, Array]:
     if built.count is not None:
         change[items[-1]] = built.count
     change = {old: new for old, new in change.items() if old is not new and old in used}
-    loop.is_minimal |= complete and not change  # it follows from the node, so it is found once
+    loop.is_minimal |= complete and not change  # a property of the node, so it is cached there
     return change
 
 
 def _closure(loop: Loop, items: Iterable[Item]) -> tuple[set[int], set[Array]]:
-    """The numbers of what a loop must carry to give `items`, and all arrays of its body that takes."""
+    """The positions of the values a loop must carry to compute `items`, and all arrays of its body needed for
+    that."""
     count = len(loop.inits)
     kept = {i.k for i in items if i.k < count}
     outs = [loop.outs[i.k - count] for i in items if count <= i.k < count + len(loop.outs)]
@@ -140,7 +141,7 @@ def _closure(loop: Loop, items: Iterable[Item]) -> tuple[set[int], set[Array]]:
 
 
 def _reads(array: Array) -> Sequence[Array]:
-    """The arrays that an array depends on: of what its loop reads, what this one of its items takes."""
+    """The arrays that an array depends on: for a loop, only the operands that this item needs."""
     if not isinstance(array, Item):
         return arrays_read(array)
     loop = array.loop
@@ -155,7 +156,7 @@ def _reads(array: Array) -> Sequence[Array]:
 
 
 def _merged(loop: Loop, other: Loop) -> dict[Array, Array] | None:
-    """What replaces the items of two loops, if `loop` carries nothing but what `other` does."""
+    """Replacements for the items of two loops, if `other` carries everything that `loop` does."""
     if (loop.length, loop.backward, loop.test is None) != (other.length, other.backward, other.test is None):
         return None
     if len(loop.inits) > len(other.inits) or not set(loop.inits) <= set(other.inits):
@@ -181,13 +182,14 @@ def _merged(loop: Loop, other: Loop) -> dict[Array, Array] | None:
 
 
 def _alike(small: Body, large: Body) -> bool:
-    """Whether two loops carry the same on, as far as the smaller one does, for as many iterations."""
+    """Whether two loops update the values that the smaller one carries in the same way, for as many
+    iterations."""
     results = {c.slot: c.result for c in large.carried}
     return small.test is large.test and all(results[c.slot] is c.result for c in small.carried)
 
 
 def _pruned(small: Body, large: Body) -> tuple[Body, Body]:
-    """Two bodies after loops inside them that do the same are one."""
+    """Two bodies after merging equal inner loops."""
     roots = roots_of(small), roots_of(large)
     if not all(any(isinstance(a, Item) for a in arrays_of(r)) for r in roots):
         return small, large
@@ -199,7 +201,7 @@ def _pruned(small: Body, large: Body) -> tuple[Body, Body]:
 def _replaced(
     loop: Loop, body: Body, built: Built, outs: Sequence[Array], large: Body | None = None
 ) -> dict[Array, Array]:
-    """What the items of a loop are in the merged one."""
+    """The items of a loop in the merged loop."""
     finals = dict(zip((c.slot for c in (large or body).carried), built.finals, strict=True))
     stacks = dict(zip(outs, built.outs, strict=True))
     new = [*(finals[c.slot] for c in body.carried), *(stacks[o] for o in body.outs)]
@@ -210,7 +212,7 @@ def _replaced(
 def _shared_places(
     loop: Loop, shared: dict[tuple[object, ...], Array], consts: dict[Array, Array]
 ) -> dict[Array, Array]:
-    """Placeholders that two loops have in common: for `consts`, what starts alike, and rows of one array."""
+    """Placeholders shared by two loops: for `consts`, equal initial values, and rows of the same array."""
     step, *slots = loop.slots
     found: dict[Array, Array] = {step: shared.setdefault(("step",), fresh("i64", ()))}
     fixed = list(zip(slots[len(loop.inits) + len(loop.scanned) :], loop.consts, strict=True))

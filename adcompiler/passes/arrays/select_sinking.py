@@ -1,7 +1,7 @@
 """Turn the sides of a scalar condition into arrays, so that only the side taken is computed.
 
-Between loops, and in iterations of loops, a select of numbers would compute both of its sides. As an array
-that is read only under the condition, a side is computed under an `if` (`kernels/schedule/branches.py`).
+Between loops, and in iterations of loops, a select of scalars would compute both sides. As an array that is
+read only under the condition, a side is computed under an `if` (`kernels/schedule/branches.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from adcompiler.ops.costs import costly
 
 
 def branch(func: Func) -> Func:
-    """The program with costly sides of scalar selects as arrays."""
+    """The program with costly sides of scalar selects turned into arrays."""
     return _Branch().func(func)
 
 
@@ -31,7 +31,7 @@ class _Branch(Rewriter):
         return Select((element.guard, self.side(element.then), self.side(element.otherwise)))
 
     def array(self, array: Array) -> Array:
-        """A sum under one condition is a sum, or nothing."""
+        """A sum under one condition becomes a conditional sum."""
         if not isinstance(array, Reduce | Accumulate):
             return array
         nothing = neutral(array.op if isinstance(array, Reduce) else "sum", array.dtype)
@@ -42,7 +42,7 @@ class _Branch(Rewriter):
         return Map(array.shape, Select((body.guard, Read(whole, identity(array.shape)), nothing)))
 
     def side(self, element: Element) -> Element:
-        """A side, read from its own array if it is costly."""
+        """A side of a select, read from its own array if it is costly."""
         if isinstance(element, Read) or not costly(element, self.costs):
             return element
         return Read(Map((), element), ())

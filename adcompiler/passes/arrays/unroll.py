@@ -1,8 +1,8 @@
-"""Unroll short axes: the coordinates of a point become terms, and their sums registers.
+"""Unroll short axes: the coordinates of a point become terms, and their sums stay in registers.
 
-A reduction over an axis of constant length becomes an expression: sum(| k < 3) f(k) is
-f(0) + f(1) + f(2). A sum for each element of such an axis becomes several sums.
-An addition at one place of such an axis becomes a map with zeros at the others.
+A reduction over an axis of constant length becomes an expression: sum(| k < 3) f(k) is f(0) + f(1) + f(2). A
+sum for each element of such an axis becomes several sums. An addition at one place of such an axis becomes a
+map with zeros at the others.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from adcompiler.ir.walk import Rewriter, elements_of, substitute
 from adcompiler.ops.build import apply
 
 MOST_COORDINATES = 4  # the coordinates of points, colours, quaternions
-MOST_MADE_ELEMENTS = 400  # elements that writing out may make
+MOST_MADE_ELEMENTS = 400  # elements that unrolling may create
 STEP = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
 
 
@@ -42,7 +42,7 @@ def lanes(func: Func) -> Func:
 
 
 def _short(array: Array) -> list[int]:
-    """The axes of the domain to write out."""
+    """The axes of the domain to unroll."""
     axes = [k for k, n in enumerate(array.domain) if isinstance(n, Const) and 0 < n.value <= MOST_COORDINATES]
     count = len(elements_of(array.elements))
     short: list[int] = []
@@ -81,7 +81,7 @@ class _Unroll(Rewriter):
 
 
 def _one_hot(array: Accumulate) -> Array:
-    """What accumulates along plain axes at one place of short axes, as a map that is zero elsewhere."""
+    """A scatter along plain axes at one place of short axes, as a map that is zero elsewhere."""
     places: dict[int, Element] = {}
     guard: Element = const(True, "bool")
     for k, (index, size) in enumerate(zip(array.indices, array.shape, strict=True)):

@@ -1,1 +1,1 @@
-"""Passes that cut a program into blocks of chunked arrays."""
+"""Passes that split a program into blocks of chunked arrays."""

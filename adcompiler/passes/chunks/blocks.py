@@ -1,7 +1,7 @@
 """SPMD partitioning, the rewriting: an array of the whole program as a program for one block of it.
 
-An array may occur in one stage several times, for different blocks: `x[i] - x[j]` has two of x. Therefore
-pairs of an array and the spec of its domain's axes are rewritten.
+An array may occur several times in one stage, for different blocks: `x[i] - x[j]` has two of x. So the unit
+of rewriting is an array with the spec of its domain's axes.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from adcompiler.passes.chunks.chunked_axes import Chunked, Grid, Key, Spec
 
 
 class Leaf(NamedTuple):
-    """A block that is given: of an input, or of an array that an earlier stage stored. Where it is what a
-    scan has `carried`, it is that of the block before, if there is one."""
+    """A given block: of an input, or of an array stored by an earlier stage. If it is a value that a scan has
+    `carried`, it is that of the previous block, if there is one."""
 
     array: Array
     spec: Spec
     carried: Item | None = None
 
 
-Bounds = tuple[Size, Size]  # of a block along a grid axis: its length, and where it begins
+Bounds = tuple[Size, Size]  # the length and the start of a block along a grid axis
 
 
 class Blocks:
-    """Rewrites arrays for one block. `early` are the arrays that are given, which become the inputs `leaves`,
-    behind the first `first` ones; `bounds` has the lengths of each grid axis."""
+    """Rewrites arrays for one block. The given arrays `early` become the inputs `leaves`, numbered from
+    `first`. `bounds` has the lengths of each grid axis."""
 
     def __init__(
         self, chunked: Chunked, early: Collection[Array], bounds: Sequence[Bounds], first: int
@@ -65,11 +65,12 @@ class Blocks:
         return [self.made[key] for key in keys]
 
     def key(self, array: Array, spec: Spec, grid: Grid) -> Key:
-        """The key of a block by the spec of its array's axes: of its domain, unless it is given."""
+        """The key of a block, given the spec of its array's axes. Given arrays keep this spec; others use
+        that of their domain."""
         return array, spec if array in self.early else self.chunked.domain_spec(array, spec, grid)
 
     def reads(self, key: Key) -> list[Key]:
-        """The blocks that a block is made of."""
+        """The blocks that a block depends on."""
         array, domain = key
         if array in self.early:
             return []
@@ -78,7 +79,7 @@ class Blocks:
         return found if scan is None else found[len(scan.inits) :]
 
     def rebuilt(self, array: Array, domain: Spec) -> Array:
-        """A block of an array, of blocks that have been made."""
+        """A block of an array, from blocks rewritten already."""
         if array in self.early:
             return self.leaf(array, domain)
         if isinstance(array, Item):
@@ -110,7 +111,7 @@ class Blocks:
         return (*carried, *(self.made[self.key(*key, grid)] for key in keys[count:]))
 
     def leaf(self, array: Array, spec: Spec, carried: Item | None = None) -> Input:
-        """The input that a given block is."""
+        """The input for a given block."""
         return self.leaves.setdefault(
             Leaf(array, spec, carried),
             Input(self.first + len(self.leaves), array.dtype, self.shape(array.shape, spec, array)),
@@ -123,8 +124,8 @@ class Blocks:
         return tuple(rewrite((n,), read, {})[0] if g is None else self.bounds[g][0] for n, g in pairs)
 
     def visitor(self, array: Array, domain: Spec) -> Callable[[Element], Element]:
-        """The rewriter of elements: reads are of blocks, and an index counts from the start of the whole axis
-        but where it is that of a chunked axis."""
+        """The rewriter of elements. Reads become reads of blocks. An index is offset by the block's start,
+        except as the index of a chunked axis."""
         local: dict[Element, Element] = {}
         grid = self.chunked.grid_at(self.chunked.domain(array), domain) if domain else {}
 
@@ -172,8 +173,8 @@ class Blocks:
 
 
 class Body(Blocks):
-    """Rewrites the body of a loop, where each chunked length has one grid axis, that of a scan is `axis`.
-    Slots stay slots, but a scan's iteration has the number that it has in the whole."""
+    """Rewrites the body of a loop, where each chunked length has one grid axis, and `axis` is that of a scan.
+    Slots stay slots, but a scan's iteration keeps its number in the whole loop."""
 
     def __init__(self, chunked: Chunked, bounds: Sequence[Bounds], grid: Grid, axis: int | None) -> None:
         super().__init__(chunked, (), bounds, 0)

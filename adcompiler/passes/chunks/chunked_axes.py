@@ -4,10 +4,10 @@ A size symbol is *chunked* if it is the length of an axis of a chunked array. An
 of its domain is chunked, otherwise it is *replicated*. A block of a sharded array is identified by a
 partition *spec*: for each axis the grid axis that selects the block, or None for an axis that is complete. So
 `x[i] - x[j]` reads two blocks of one array, at the specs (0,) and (1,). In a loop each chunked length has one
-grid axis; its domain are these lengths.
+grid axis, and these lengths are its domain.
 
 A block may need only one block of another array: a chunked axis is read at a plain index of a chunked axis of
-the same length. Everything else is a gather across chunks, and refused here. A loop along a chunked axis is a
+the same length. Everything else is a gather across chunks, and is refused. A loop along a chunked axis is a
 *scan*: its blocks run in order, each starting from the carried values of the previous one.
 """
 
@@ -39,14 +39,14 @@ from adcompiler.ir.walk import arrays_of, arrays_read, elements_of
 
 Spec = tuple[int | None, ...]
 Key = tuple[Array, Spec]  # a block of an array
-Grid = Mapping[Element, int | None]  # the grid axis of a chunked length; None where it has several
+Grid = Mapping[Element, int | None]  # the grid axis of a chunked length; None if it has several
 RECHUNK = "rechunk to one chunk along this axis: x.rechunk({axis: -1})"
 APART = "or pass the elements read there, such as x[1:] or x[idx], as another argument"
 OUTSIDE = "or run this loop in Python, and compile one iteration"
 
 
 class Chunked:
-    """The chunked size symbols of a program, and what follows from them for its arrays."""
+    """The chunked size symbols of a program, and their consequences for its arrays."""
 
     def __init__(self, func: Func, chunked: frozenset[Size]) -> None:
         self.func, self.chunked = func, chunked
@@ -58,15 +58,15 @@ class Chunked:
         return tuple(k for k, n in enumerate(domain) if n in self.chunked)
 
     def domain(self, array: Array) -> Shape:
-        """The lengths over which an array is computed; of a loop, the chunked ones."""
+        """The lengths over which an array is computed; for a loop, the chunked ones."""
         return self.sizes_of(array.loop) if isinstance(array, Item) else array.domain
 
     def grid(self, array: Array) -> tuple[Size, ...]:
-        """The chunked lengths of an array's domain, in order: those of the grid in which it is computed."""
+        """The chunked lengths of an array's domain, in order: the grid in which it is computed."""
         return tuple(n for n in self.domain(array) if isinstance(n, Size) and n in self.chunked)
 
     def is_total(self, array: Array) -> bool:
-        """Whether an array is reduced over chunks: what a block gives is a partial result."""
+        """Whether an array is reduced over chunks, so that each block computes a partial result."""
         if isinstance(array, Item):
             return bool(self.grid(array)) and array.k in self.partials(array.loop).items
         if not isinstance(array, Reduce | Accumulate):
@@ -75,12 +75,12 @@ class Chunked:
         return any(k not in kept for k in self.axes(array.domain))
 
     def tied(self, array: Accumulate) -> dict[int, int]:
-        """For each chunked axis of a scatter the axis of its domain that is its index."""
+        """For each chunked axis of a scatter, the axis of its domain that indexes it."""
         pairs = ((m, array.indices[m]) for m in self.axes(array.shape))
         return {m: self.axis_of(array, array, array.domain, m, index) for m, index in pairs}
 
     def axis_of(self, reader: Array, array: Array, domain: Shape, m: int, index: Element) -> int:
-        """The axis of a domain that is the index of a chunked axis; LimitError if there is none."""
+        """The axis of a domain that indexes a chunked axis; LimitError if there is none."""
         if isinstance(index, Index) and domain[index.axis] is array.shape[m]:
             return index.axis
         what = self.name(array)
@@ -91,7 +91,7 @@ class Chunked:
         )
 
     def scanned(self, array: Array) -> Loop | None:
-        """The loop along a chunked axis that an array is a result of."""
+        """The loop along a chunked axis that computes an array, if there is one."""
         return array.loop if isinstance(array, Item) and array.loop.length in self.chunked else None
 
     # -- specs -------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ class Chunked:
         return tuple(next(numbers) if n in self.chunked else None for n in self.domain(array))
 
     def shape_spec(self, array: Array, domain: Spec) -> Spec:
-        """The spec of an array's axes, by those of its domain."""
+        """The spec of an array's axes, from that of its domain."""
         if isinstance(array, Item):
             grid = dict(zip(self.domain(array), domain, strict=True))
             return tuple(grid.get(n) for n in array.shape)
@@ -112,7 +112,7 @@ class Chunked:
         return domain[: array.rank]
 
     def domain_spec(self, array: Array, spec: Spec, grid: Grid) -> Spec:
-        """The spec of an array's domain, by those of its axes; in a loop also by the `grid` of its
+        """The spec of an array's domain, from that of its axes; in a loop also from the `grid` of its
         reader."""
         if isinstance(array, Item):
             return self._in_loop(array, {**grid, **self.grid_at(array.shape, spec)})
@@ -138,7 +138,7 @@ class Chunked:
     # -- what a block reads ----------------------------------------------------------------------
 
     def reads(self, array: Array, domain: Spec) -> Iterator[tuple[Array, Spec, Grid]]:
-        """The blocks that a block of an array reads, by the spec of their axes and the grid of the
+        """The blocks that a block of an array reads, with the specs of their axes and the grid of the
         reader."""
         grid = self.grid_at(self.domain(array), domain)
         for operand, spec in self.operands(array, domain):
@@ -155,7 +155,7 @@ class Chunked:
         return tuple(found)
 
     def operands(self, array: Array, domain: Spec) -> list[Key]:
-        """The blocks of the operands of a loop or of a routine, by the spec of their axes."""
+        """The blocks of the operands of a loop or a routine, with the specs of their axes."""
         if isinstance(array, Item):
             grid = self.grid_at(self.domain(array), domain)
             self.partials(array.loop)
@@ -183,7 +183,7 @@ class Chunked:
         return self.sizes[loop]
 
     def partials(self, loop: Loop) -> Partials:
-        """The sums of a loop over chunks; LimitError for a loop that does not decompose."""
+        """The partial sums of a loop; LimitError for a loop that does not decompose."""
         if loop not in self.partial:
             scan = next(filter(self.scanned, arrays_of(loop.roots)), None)
             if scan is not None:
@@ -200,7 +200,7 @@ class Chunked:
         return self.partial[loop]
 
     def _leaves_rows(self, loop: Loop) -> bool:
-        """Whether a scan uses its axis in another way than row by row."""
+        """Whether a scan uses its axis other than row by row."""
         shapes = [a.shape for a in (*loop.inits, *loop.consts)]
         shapes += [a.shape[1:] for a in loop.scanned]
         shapes += [(*a.shape, *self.domain(a)) for a in arrays_of(loop.roots)]
@@ -211,37 +211,36 @@ class Chunked:
     # -- words -----------------------------------------------------------------------------------
 
     def name(self, array: Array) -> str:
-        """An array in words."""
+        """A name of an array for messages."""
         inputs: dict[Array, str] = dict(zip(self.func.inputs, self.func.input_names, strict=True))
         return inputs.get(array) or self.func.names.get(array) or "an array"
 
     def refused(self, node: Node, cause: str, remedy: str) -> LimitError:
-        """The error for what does not decompose."""
+        """The error for a node that does not decompose."""
         span = self.func.spans.get(node)
         return LimitError(cause, remedy=remedy, source=self.func.source, span=span)
 
 
 # -- chunk loops -------------------------------------------------------------------------------------
-# SPMD partitioning of loops: what a loop adds up over chunks, as reverse mode does for parameters.
+# SPMD partitioning of loops: sums over chunks that a loop carries, as reverse mode does for parameters.
 #
-# In the body of a loop a sum over chunks is *partial*: a block has its own part. What is linear in
-# partial arrays is partial, also what is carried from such to such: the sum over all blocks of what the
-# loops of the blocks give is what the whole loop gives. So these results are totals. Anything else that
-# reads a partial array needs the sum in each iteration.
+# In the body of a loop a sum over chunks is *partial*: each block has its own part. Arrays linear in
+# partial arrays are partial, including carried ones: the results of the blocks' loops add up to the
+# result of the whole loop. So these results are totals. Any other reader of a partial array needs the
+# sum in each iteration.
 
 
 class Partials:
     """The partial arrays of a loop's body.
 
-    slots  those of its carried ones, by number
-    items  the numbers of the loop's results that are totals
-    wrong  an array that reads a partial one in another way than linearly, if there is one
+    slots the carried ones, by number items the numbers of the loop's results that are totals wrong an array
+    that reads a partial one nonlinearly, if there is one
     """
 
     def __init__(self, loop: Loop, is_total: Callable[[Array], bool]) -> None:
         self.loop, self.is_total = loop, is_total
         self.order = arrays_of(loop.roots)
-        self.slots: dict[int, Array] = {}  # by the number of what is carried
+        self.slots: dict[int, Array] = {}  # by the number of the carried value
         while new := [k for k, r in enumerate(loop.results) if k not in self.slots and r in self.reached()]:
             self.slots |= {k: loop.slots[1 + k] for k in new}
         self.wrong: Array | None = None
@@ -252,7 +251,7 @@ class Partials:
             self.wrong = loop.test
 
     def reached(self) -> set[Array]:
-        """What depends on sums over chunks in any way, given what is carried of it."""
+        """The arrays that depend on sums over chunks in any way, given the partial slots found so far."""
         found = set(self.slots.values())
         for array in self.order:
             if self.is_total(array) or found.intersection(arrays_read(array)):
@@ -277,7 +276,7 @@ def _adds_up(array: Array) -> bool:
 
 
 def _passes_on(array: Array, partial: set[Array]) -> bool:
-    """Whether an array is linear in what it reads of partial ones, and zero where these are."""
+    """Whether an array is linear in the partial arrays that it reads."""
     kinds: dict[Element, bool | None] = {}  # True: linear; False: free of partial arrays; None: neither
     for e in elements_of(array.elements):
         kinds[e] = _kind(e, [kinds[a] for a in e.args], partial)

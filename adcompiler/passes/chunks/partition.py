@@ -1,15 +1,16 @@
 """SPMD partitioning: from a program over chunked arrays to programs for single blocks.
 
-The program may be anything: a function, its gradient, a Hessian product. It is cut where arrays are *stored*:
+The program may be anything: a function, its gradient, a Hessian product. It is split where arrays are
+*stored*:
 
-- totals, which are reduced over chunks: each block gives a partial result, and these are combined afterwards;
+- totals, which are reduced over chunks: the partial results of blocks are combined afterwards;
 - replicated arrays that sharded ones read: they depend on no block and are computed once;
 - results, and values that `chunked_axes.py` must keep for a decision (see `_decided`).
 
-Everything else is recomputed by its readers, as in fusion. A stored array is computed at a *time*:
-replicated ones at even times, sharded ones at odd times, each as early as it can be. So time 1 is the first
-pass over the blocks, time 3 the second: the gradient of a nonlinear function of sums takes two, that of a sum
-one. Arrays with the same time and the same grid are one `Stage`, which is one program; so is each scan.
+Everything else is recomputed by its readers, as in fusion. A stored array is computed at a *time*: replicated
+ones at even times, sharded ones at odd times, each as early as possible. So time 1 is the first pass over the
+blocks, time 3 the second: the gradient of a nonlinear function of sums takes two, that of a sum one. Arrays
+with the same time and the same grid are one `Stage`, which is one program; so is each scan.
 
 All lengths are inputs of a stage: first those of the whole program, then for each grid axis the length of the
 block and the position of its first element. A chunked length in a shape is that of the block; in a value it
@@ -58,11 +59,11 @@ READY = (inline_rules, accumulators, strict, fold, prune)
 
 @dataclass(frozen=True)
 class Output:
-    """The output of a stage for each block: a block of the array `stored`, or a part to combine.
+    """An output of a stage: for each block, a block of the array `stored`, or a partial result.
 
-    spec     for each axis of the array the grid axis of its block, or None
-    reduced  the grid axes over which parts are combined, by `op`
-    chosen   the grid axes along which one block has the array, and whether that is the last one
+    spec for each axis of the array the grid axis of its block, or None reduced the grid axes over which parts
+    are combined, by `op` chosen the grid axes along which one block has the array, and whether that is the
+    last one
     """
 
     stored: Array
@@ -74,10 +75,10 @@ class Output:
 
 @dataclass(frozen=True)
 class Stage:
-    """A program for each point of a grid; `grid` are its chunked lengths (none: it runs once).
+    """A program for each point of a grid; `grid` lists its chunked lengths (none: it runs once).
 
-    Its inputs are int64 numbers, the lengths described above, then the `leaves`; its results the `outputs`.
-    Where it is a `scan`, the blocks along that grid axis run in order, backwards or not.
+    Its inputs are the lengths described above, as int64, then the `leaves`; its results are the `outputs`.
+    For a `scan`, the blocks along that grid axis run in order, or in reverse order.
     """
 
     time: int
@@ -99,10 +100,10 @@ class Partition:
 
 
 def partition(func: Func, chunked: Iterable[int], value: Callable[[Element], int]) -> Partition:
-    """The stages of a program some of whose lengths, by their numbers, are those of chunked axes.
+    """The stages of a program with some chunked lengths, given by number.
 
-    `value` is that of a length in this call: it says how often loops are written out.
-    Raises LimitError, with a remedy, for what does not decompose into blocks.
+    `value` gives the value of a length in this call, from which loops are unrolled. Raises LimitError, with a
+    remedy, if the program does not decompose into blocks.
     """
     for step in READY:
         func = step(func)
@@ -125,9 +126,9 @@ def _order(key: _Group) -> tuple[int, list[int]]:
 
 
 class _Plan:
-    """What is stored, and when it is computed.
+    """Which arrays are stored, and when they are computed.
 
-    `read` is what others read where it is stored; a sharded result of the program they compute again.
+    Other arrays read `read` from storage; they recompute sharded results of the program.
     """
 
     def __init__(self, func: Func, chunked: Chunked, kept: set[Array]) -> None:
@@ -154,11 +155,11 @@ class _Plan:
         return found - set(self.func.inputs)
 
     def _schedule(self) -> None:
-        """When each stored array is computed: at the first time, even for replicated and odd for sharded
-        ones, at which all is there that it is made of."""
+        """Compute each stored array at the first time at which its operands are available, even for
+        replicated and odd for sharded ones."""
         self.stored = self.read | {r for r in self.func.roots if not isinstance(r, Input)}
         self.time: dict[Array, int] = {}
-        ready: dict[Array, int] = {}  # the even time from which on an array can be read, or computed again
+        ready: dict[Array, int] = {}  # the even time from which an array can be read or recomputed
         for array in self.order:
             first = max((ready[a] for a in arrays_read(array)), default=0)
             sharded = bool(self.chunked.grid(array))
@@ -167,8 +168,8 @@ class _Plan:
             ready[array] = first + 2 * sharded if array in self.read else first
 
     def _decided(self) -> set[Array]:
-        """Sums, results of loops and of routines that a decision is about: several stages would compute them
-        with different last bits, and a maximum would equal none of its operands."""
+        """Sums and results of loops and routines that decisions depend on. If several stages computed them,
+        their last bits would differ, and a maximum would equal none of its operands."""
         found: set[Array] = set()
         for array in self.order:
             for group in decision_operands(array):
@@ -204,7 +205,7 @@ class _Plan:
         return Stage(time, grid, made, leaves, tuple(map(self.output, arrays)), along)
 
     def output(self, array: Array) -> Output:
-        """How the blocks of a stored array come out of its stage."""
+        """How the blocks of a stored array leave its stage."""
         domain = self.chunked.grid_spec(array)
         spec = self.chunked.shape_spec(array, domain)
         others = tuple(p for p in domain if p is not None and p not in spec)
@@ -215,25 +216,25 @@ class _Plan:
 
 
 # -- chunk unroll ------------------------------------------------------------------------------------
-# SPMD partitioning, loops before the cut: what needs a total in each iteration is written out.
+# SPMD partitioning, preparation of loops: loops that need a total in each iteration are unrolled.
 #
 # An iteration that needs a sum over chunks, such as a step of gradient descent, cannot run in a block.
-# So its loop becomes as many passes over the data as it has iterations, each a pass of the same
-# program: what is carried is stored between them, the number of the iteration too. Loops of more than
-# `MOST` iterations are refused.
+# So its loop becomes one pass over the data per iteration, all with the same program: carried values
+# and the iteration's number are stored between passes. Loops of more than `MOST_ITERATIONS` iterations
+# are refused.
 #
-# A loop over blocks may also carry what does not depend on blocks; that becomes a separate loop.
+# Values carried by a loop over blocks that do not depend on blocks become a separate loop.
 
 
-MOST_ITERATIONS = 100  # iterations of a loop, and a fifth of those of all nested loops
+MOST_ITERATIONS = 100  # of one loop; five times as many for all nested loops together
 
 
 def written_out(
     func: Func, sizes: frozenset[Size], value: Callable[[Element], int]
 ) -> tuple[Func, set[Array]]:
-    """The program with loops of `sizes` that decompose, and the arrays that are to be stored.
+    """The program with loops that decompose over `sizes`, and the arrays to store.
 
-    `value` is that of a length: it says how many iterations there are.
+    `value` gives the value of a length, from which iterations are counted.
     """
     kept: set[Array] = set()
     count = 0
@@ -250,18 +251,18 @@ def written_out(
 
 
 class _Bodies(Rewriter):
-    """A rewriter of a program whose loops' bodies stay as they are."""
+    """A rewriter that leaves loop bodies unchanged."""
 
     def __init__(self, chunked: Chunked) -> None:
         super().__init__()
         self.chunked = chunked
 
     def inner(self, loop: Loop | Ruled) -> None:
-        """Bodies are closed."""
+        """Loop bodies are unchanged."""
 
 
 class _Apart(_Bodies):
-    """Moves values that a loop over blocks carries for all of them into a separate loop."""
+    """Moves carried values that do not depend on blocks into a separate loop."""
 
     def array(self, array: Array) -> Array:
         if not isinstance(array, Item) or not self.chunked.grid(array):
@@ -273,13 +274,14 @@ class _Apart(_Bodies):
 
 
 class _Unrolled(_Bodies):
-    """Writes out the outermost loops that need totals in each iteration; `count` are those so far."""
+    """Unrolls the outermost loops that need totals in each iteration; `count` is the number of iterations so
+    far."""
 
     def __init__(self, chunked: Chunked, value: Callable[[Element], int], count: int) -> None:
         super().__init__(chunked)
         self.value, self.count = value, count
         self.items: dict[Loop, Sequence[Array]] = {}
-        self.rows: dict[Array, list[Array]] = {}  # of the stacks that are written out
+        self.rows: dict[Array, list[Array]] = {}  # the rows of each unrolled stack
         self.kept: set[Array] = set()
 
     def _item(self, item: Item) -> Array:  # type: ignore[override]
@@ -290,7 +292,7 @@ class _Unrolled(_Bodies):
         return self.items[item.loop][item.k]
 
     def needs_totals(self, loop: Loop) -> bool:
-        """Whether a loop is none that runs in a block, and none of blocks."""
+        """Whether a loop cannot run within blocks, and is not along a chunked axis."""
         if loop.length is None or is_computed(loop.length) or loop.length in self.chunked.chunked:
             return False
         try:
@@ -300,7 +302,7 @@ class _Unrolled(_Bodies):
         return False
 
     def iterations(self, loop: Loop) -> Sequence[Array]:
-        """The results of a loop, one iteration after the other."""
+        """The results of a loop, iteration by iteration."""
         assert loop.length is not None
         count = max(self.value(loop.length), 0)
         self.count += count
@@ -327,7 +329,7 @@ class _Unrolled(_Bodies):
         return Replace(dict(zip(loop.slots, given, strict=True))).run(loop.roots)
 
     def row(self, array: Array, loop: Loop, step: Array, k: int) -> Array:
-        """A row of a scanned array: zeros beyond its end."""
+        """A row of a scanned array; zeros beyond its end."""
         shape = array.shape[1:]
         if array in self.rows and k < len(self.rows[array]):
             return self.rows[array][k]
@@ -339,7 +341,7 @@ class _Unrolled(_Bodies):
         return Map(shape, element)
 
     def stacked(self, item: Item, rows: list[Array], loop: Loop) -> Array:
-        """The arrays that a loop collects, as functions of the rows of its iterations."""
+        """A collected array as a function of the rows of its iterations."""
         if loop.backward:
             rows.reverse()
         at = Index(0) if not is_const(item.shape[0], 1) else const(0, "i64")

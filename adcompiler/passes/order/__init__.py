@@ -1,1 +1,1 @@
-"""Passes that choose the order and bounds of loops: products, triangles, interchange."""
+"""Passes that choose the order and bounds of loops: matrix products, triangles, interchange."""

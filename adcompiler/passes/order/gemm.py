@@ -1,13 +1,13 @@
 """Matrix products as BLAS calls, if lengths make that worthwhile.
 
-A sum of a product whose factors fall in two groups is a matrix product however it was written. Its rows are
-the axes that only one group has, its columns those that only the other one has, and its terms the axes that
-are summed over. Several axes become one: `x[u, v, m] @ W[m, q]` is a product of (u v, m) and (m, q). Axes
-that both groups have are cases.
+A sum of a product whose factors split into two groups is a matrix product, however it was written. Its rows
+are the axes that occur in one group only, its columns those in the other group only, and its terms the axes
+that are summed over. Several axes become one: `x[u, v, m] @ W[m, q]` is a product of (u v, m) and (m, q).
+Other axes that both groups share are batch cases.
 
 Whether BLAS beats the fused loops depends on lengths: `found` lists possible calls, `chosen` selects, and
 `with_calls` rewrites the program. Loops keep in registers what BLAS must store, so a product with small
-factors and a large result, as of all pairs of points, is never chosen.
+factors and a large result, such as over all pairs of points, is never chosen.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from adcompiler.ops.build import apply
 from adcompiler.ops.library import call
 
 SHORTEST_LENGTH = 16  # each of the three lengths
-KERNEL_POINTS = 2**18  # points from which a product is worth a call, and a kernel of its own
-CASE_POINTS = 2**15  # points that each of several products has at least: a library runs them one by one
-CALL_POINTS = 2**20  # those from which it is worth a call beside the kernel
-MOST_RESULT_RATIO = 8  # how many times as large as both factors the result may be
+KERNEL_POINTS = 2**18  # points from which a product is worth a call and a separate kernel
+CASE_POINTS = 2**15  # least points per case of a batched product: a library runs the cases one by one
+CALL_POINTS = 2**20  # points from which it is worth a call in addition to the kernel
+MOST_RESULT_RATIO = 8  # largest size of the result relative to both factors
 
 
 Axes = tuple[int, ...]
@@ -69,18 +69,18 @@ class Product:
         return tuple(range(self.array.rank, len(self.array.domain)))
 
     def length(self, axes: Axes) -> Element:
-        """The length of axes that become one."""
+        """The length of several axes flattened into one."""
         return reduce(lambda a, b: apply("multiply", a, b), (self.array.domain[a] for a in axes))
 
     def place(self, axes: Axes) -> Element:
-        """The place on axes that are one."""
+        """The index on several axes flattened into one."""
         place: Element = Index(axes[0])
         for a in axes[1:]:
             place = apply("add", apply("multiply", place, self.array.domain[a]), Index(a))
         return place
 
     def places(self, axes: Axes, place: Element) -> Iterator[tuple[int, Element]]:
-        """The place on each of axes that are one."""
+        """The index on each of several axes, from the index on the flattened one."""
         for a in reversed(axes[1:]):
             length = self.array.domain[a]
             yield a, apply("remainder", place, length)
@@ -107,7 +107,7 @@ def chosen(lengths: Sequence[int], fewest: int | None = None) -> bool:
 
 
 def with_calls(func: Func, products: Iterable[Product]) -> Func:
-    """The program with calls in place of these sums."""
+    """The program with calls replacing these sums."""
     return _Calls({p.array: p for p in products}).func(func)
 
 
@@ -117,7 +117,7 @@ class _Calls(Rewriter):
         self.products = products
 
     def inner(self, loop: object) -> None:
-        """Bodies of loops stay as they are."""
+        """Loop bodies are unchanged."""
 
     def _rebuilt(self, array: Array) -> Array:
         made = super()._rebuilt(array)
@@ -145,7 +145,7 @@ def _product(array: Array) -> Product | None:
 
 
 def _flatten(element: Element, factors: list[Element]) -> bool:
-    """Collect the factors of a product; False if it is none."""
+    """Collect the factors of a product; False if it is not a product."""
     work = [element]
     while work:
         e = work.pop()
@@ -164,7 +164,7 @@ def _flatten(element: Element, factors: list[Element]) -> bool:
 
 
 def _grouped(array: Reduce, factors: Sequence[Element], i: int, j: int) -> Product | None:
-    """The product in which j is a column and i a row; None if the factors do not fall apart so."""
+    """The product in which j is a column and i a row; None if the factors do not split that way."""
     left = [f for f in factors if j not in f.axes]
     right = [f for f in factors if j in f.axes]
     a, b = (frozenset[int]().union(*(f.axes for f in group)) for group in (left, right))
@@ -182,32 +182,33 @@ def _times(factors: Sequence[Element]) -> Element:
 def _called(product: Product) -> Array:
     """A product as a call, read in the order of the sum's axes."""
     array, rows, columns = product.array, product.rows, product.columns
-    (left, turned), (right, other) = (
+    (left, transposed), (right, other) = (
         _matrix(product, product.left, rows, product.terms),
         _matrix(product, product.right, product.terms, columns),
     )
     cases = tuple(Index(a) for a in product.cases)
-    if turned and other:
+    if transposed and other:
         made, ends = call("matmul", right, left), (columns, rows)
     else:
-        op = "matmul_tn" if turned else "matmul_nt" if other else "matmul"
+        op = "matmul_tn" if transposed else "matmul_nt" if other else "matmul"
         made, ends = call(op, left, right), (rows, columns)
     return closed(array.shape, Read(made, (*cases, *map(product.place, ends))))
 
 
 def _matrix(product: Product, group: Element, *ends: Axes) -> tuple[Array, bool]:
-    """A group of factors as matrices, and whether these are transposed, as most arrays are that it reads."""
+    """A group of factors as matrices, and whether they are transposed, to match the layout of most arrays
+    read."""
     cases = product.cases if set(product.cases) <= group.axes else ()
-    turned = _along(group, ends[0]) > _along(group, ends[1])
+    transposed = _along(group, ends[0]) > _along(group, ends[1])
     shape = [product.array.domain[a] for a in cases]
     places: dict[int, Element] = {a: Index(k) for k, a in enumerate(cases)}
-    for axes in reversed(ends) if turned else ends:
+    for axes in reversed(ends) if transposed else ends:
         places.update(product.places(axes, Index(len(shape))))
         shape.append(product.length(axes))
-    return closed(tuple(shape), substitute(group, places)), turned
+    return closed(tuple(shape), substitute(group, places)), transposed
 
 
 def _along(group: Element, axes: Axes) -> int:
-    """How many matrices a group reads whose rows lie along some axes."""
+    """The number of matrices in a group whose rows are contiguous along some of the axes."""
     reads = (e.args[-1] for e in elements_of((group,)) if isinstance(e, Read) and len(e.args) > 1)
     return sum(isinstance(last, Index) and last.axis in axes for last in reads)

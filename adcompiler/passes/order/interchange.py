@@ -4,16 +4,16 @@
 j) b[j] and over i of k(i, j) c[i] have the orders (i, j) and (j, i), where each adds to a register, so k is
 computed twice for each pair. A sum whose loops are *interchanged* takes the order of the other: it adds to
 all its elements in each iteration of the outer loop, and k is computed once. That pays if these elements stay
-in the cache, and if each block has many iterations, because it has its own copy of them.
+in cache, and if each block has many iterations, because it has its own copy of them.
 
-*Sums of values made in the iterations of a nest.* The gradient of the weights of an inner layer is, over the
-points p, the sum of g(p, i) h(p, j), and g and h are computed point by point. In the order (i, j, p), which
-adds to a register, they are stored for all points. Interchanged, in the order (p, i, j), the sum is in the
-loop that computes them and reads one row per iteration. Each block adds to a matrix, which must stay in the
+*Sums of values computed in the iterations of a nest.* The gradient of the weights of an inner layer is, over
+the points p, the sum of g(p, i) h(p, j), and g and h are computed point by point. In the order (i, j, p),
+which adds to a register, they are stored for all points. Interchanged, in the order (p, i, j), the sum is in
+the loop that computes them and reads one row per iteration. Each block adds to a matrix, which must stay in
 cache and be small compared with the iterations. The same holds for the sum of the points nearest to a
-centroid: it looks at each point once, not once for each centroid.
+centroid: it visits each point once, not once for each centroid.
 
-`pays` says whether to interchange the loops of a sum when the lengths are known.
+`pays` decides whether to interchange the loops of a sum when the lengths are known.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ SHORTEST_SUM = 16  # elements of a sum: two vectors at a time
 LONGEST_SUM = 1 << 14  # elements of a sum that stay in the cache
 LONGEST_WIDE_SUM = 1 << 12  # elements of one over several axes: each of them may be a vector
 FEWEST_WIDE_ITERATIONS = 32  # iterations from which it pays for such a sum
-ELEMENTS_AN_ITERATION = 4  # elements of it for each iteration
+ELEMENTS_AN_ITERATION = 4  # most elements of it per iteration
 
 Side = list[Array]  # arrays that compute a value in one order
 
 
 def interchange(func: Func, outer: bool = True) -> Func:
     """The program with the loops of sums interchanged where a function of pairs is computed in both orders,
-    and, if those are wanted, sums along `outer` axes."""
+    and, with `outer`, of sums along outer axes."""
     sides: dict[Element, Side] = {}
     for array in arrays_of(func.roots):
         for value in _values(array):
@@ -59,14 +59,12 @@ def interchange(func: Func, outer: bool = True) -> Func:
 
 
 def interchanged_order(array: Array) -> tuple[int, ...]:
-    """The order of the loops over a sum whose loops are interchanged: the axes that it keeps are the inner
-    ones."""
+    """The loop order of an interchanged sum: its kept axes are innermost."""
     return tuple(sorted(loop_order(array), key=lambda k: k < array.rank))
 
 
 def pays(lengths: Sequence[int]) -> bool:
-    """Whether to interchange the loops of a sum of these lengths, the last one that of the axis that it goes
-    along."""
+    """Whether to interchange the loops of a sum of these lengths, that of the reduced axis last."""
     *kept, reduced = lengths
     if len(kept) == 1:
         return SHORTEST_SUM <= kept[0] <= LONGEST_SUM and reduced >= FEWEST_ITERATIONS
@@ -76,15 +74,15 @@ def pays(lengths: Sequence[int]) -> bool:
 
 
 def _values(array: Array) -> Iterator[Element]:
-    """The functions of two long axes that an array computes, outer axis first, and its lengths in that order:
-    what has other lengths is another value."""
+    """The functions of two long axes that an array computes, outer axis first. Other lengths make a different
+    value."""
     if not isinstance(array, Map | Reduce) or any(map(is_computed, array.domain)):
         return
     order = loop_order(array)
     if len(order) != 2 or any(is_short(array.domain[k]) for k in order):
         return
     if isinstance(array, Reduce) and conditions(array.op, array.body):
-        return  # a triangle of pairs, whose loops have bounds
+        return  # a triangle of pairs: its loops have bounds
     for e in elements_of(array.elements):
         if is_function(e) and len(e.axes) == 2:
             yield substitute(e, {k: Index(p) for p, k in enumerate(order)})
@@ -95,7 +93,7 @@ def _exchanged(value: Element) -> Element:
 
 
 def _chosen(one: Side, other: Side) -> Side:
-    """The side whose loops are interchanged: what depends on the other one, else the one with fewer sums."""
+    """The side to interchange: the one that depends on the other, otherwise the one with fewer sums."""
     before = bool(set(arrays_of(one)) & set(other)), bool(set(arrays_of(other)) & set(one))
     if all(before):
         return []
@@ -105,13 +103,13 @@ def _chosen(one: Side, other: Side) -> Side:
 
 
 def _may(array: Array) -> bool:
-    """Whether an array is a sum whose loops may be interchanged: one that adds to a register."""
+    """Whether an array is a sum whose loops may be interchanged: it adds to a register."""
     is_sum = isinstance(array, Reduce) and array.op == "sum" and is_float(array.dtype)
     return is_sum and array.rank == 1 and loop_order(array)[0] == 0
 
 
 def _is_outer(array: Array) -> bool:
-    """Whether a sum over one axis goes along the outermost loops of nests that make what it reads."""
+    """Whether a sum over one axis runs along the outermost loops of nests that compute its operands."""
     if not (isinstance(array, Reduce) and array.op == "sum" and is_float(array.dtype) and array.rank > 1):
         return False
     along = array.rank
@@ -122,8 +120,8 @@ def _is_outer(array: Array) -> bool:
 
 
 def _is_row(read: Read, axis: Index) -> bool:
-    """Whether it reads a part of a row that each iteration along an axis makes. An array whose outermost loop
-    reduces has none."""
+    """Whether a read is within a row computed by each iteration along an axis. Arrays whose outermost loop
+    reduces have no such rows."""
     array = read.array
     if not isinstance(array, Map | Reduce) or sum(not is_short(n) for n in array.shape) < 2:
         return False

@@ -1,4 +1,4 @@
-"""Weights of sums out of the range of subnormal numbers.
+"""Scale the weights of sums out of the range of subnormal numbers.
 
 Weights such as exp(b - max b) decay without limit, and some are smaller than the smallest normal number of
 their type. A processor takes a hundred times as long for an operation on such a number, or on a vector that
@@ -29,13 +29,13 @@ from adcompiler.ops.costs import is_function
 from adcompiler.passes.algebra.factor import factors_of
 from adcompiler.passes.order.structural_zeros import Zeros
 
-# Powers of two: what weights are multiplied by; the largest weight, and the largest of what they meet, for
-# which they are. There is room for sums of 2^20 terms and more.
+# Exponents of two: of the scale, of the largest weight to scale, and of the largest bound on other factors.
+# This leaves room for sums of 2^20 terms and more.
 SCALES = {"f64": (200, 100, 600), "f32": (40, 20, 40)}
 
 
 class _Parts(NamedTuple):
-    """The factors of a sum: numbers and signs, weights, and the others; under some conditions."""
+    """The factors of a sum, and its conditions: `numbers` includes the sign."""
 
     conditions: list[Element]
     numbers: Element
@@ -44,7 +44,7 @@ class _Parts(NamedTuple):
 
 
 def scaled(func: Func) -> Func:
-    """The program with weights scaled in the sums whose lanes are settled."""
+    """The program with weights scaled in the sums with chosen lanes."""
     scaling = _Scaled(func)
     made = scaling.func(func)
     return made.with_(across={**made.across, **scaling.across})
@@ -57,10 +57,10 @@ class _Scaled(Rewriter):
         self.lanes = {a: k for a, k in func.across.items() if a not in fixed}
         self.zeros = Zeros()
         self.across: dict[Array, int] = {}
-        self.undone: dict[Array, Element] = {}  # what sums are to be multiplied by, in terms of their axes
+        self.undone: dict[Array, Element] = {}  # factors that undo scaling, in terms of the sums' axes
 
     def inner(self, loop: Loop | Ruled) -> None:
-        """Bodies of loops stay as they are."""
+        """Loop bodies are unchanged."""
 
     def _visit(self, element: Element) -> Element:
         made = super()._visit(element)
@@ -83,13 +83,13 @@ class _Scaled(Rewriter):
         return changed
 
     def most(self, others: Sequence[Element]) -> Element | None:
-        """A bound on the product of what weights are multiplied with."""
+        """A bound on the product of the weights' other factors."""
         found = [self.zeros.magnitude(f) for f in others]
         known = [f for f in found if f is not None]
         return _product(known) if len(known) == len(found) else None
 
     def scale(self, array: Reduce, lanes: int, parts: _Parts, most: Element) -> tuple[Reduce, Element]:
-        """A sum of scaled weights, and what it is to be multiplied by."""
+        """A sum of scaled weights, and the factor that undoes the scaling."""
         by, largest, room = (const(2.0**p, array.dtype) for p in SCALES[array.dtype])
         weight = _stored(array, _product(parts.weights), lanes)
         inside = Read(weight.array, tuple(map(Index, range(weight.array.rank))))
@@ -113,7 +113,7 @@ class _Scaled(Rewriter):
 
 
 def _parts(array: Reduce, lanes: int) -> _Parts | None:
-    """The factors of a sum, if weights are among them that are the same for all of some axes it keeps."""
+    """The factors of a sum, if they include weights that do not depend on some of its kept axes."""
     found, body = guarded(array.body)
     negated, factors = factors_of(body)
     numbers = [f for f in factors if isinstance(f, Const)]
@@ -130,7 +130,7 @@ def _parts(array: Reduce, lanes: int) -> _Parts | None:
 
 
 def _product(factors: Sequence[Element]) -> Element:
-    """The product of some factors, in order, without ones."""
+    """The product of factors, in order, without ones."""
     kept = [f for f in factors if not is_const(f, 1)] or factors[:1]
     return reduce(lambda a, b: apply("multiply", a, b), kept)
 

@@ -2,7 +2,7 @@
 
 `l[i, j] if i > j else 0` is zero outside a triangle, and so is its product with x[j], if x[j] is finite: 0
 times infinity is NaN. That depends on values, but one number decides it beforehand: a bound on all factors of
-the zeros, computed from the largest elements of the inputs. If it is finite, so are they.
+the zeros, computed from the largest elements of the inputs. If the bound is finite, all factors are.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import elements_of
 from adcompiler.ops.build import apply
 
-MOST_DEPTH = 8  # arrays that read each other, through which is looked
+MOST_DEPTH = 8  # longest chain of arrays to look through
 SIGNS = ("negative", "abs", "strict")
 BOUNDED = frozenset(("sin", "cos", "tanh"))  # by 1
 
 
 class Support(NamedTuple):
-    """Outside of a region an element is zero, if these bounds are finite."""
+    """An element is zero outside a region, if these bounds are finite."""
 
     region: Region = EVERYWHERE
     finite: tuple[Element, ...] = ()
 
     @property
     def says(self) -> bool:
-        """Whether it says anything."""
+        """Whether it excludes anything."""
         return self.region is None or bool(self.region)
 
 
@@ -51,7 +51,7 @@ ANY = Support()
 
 
 class Zeros:
-    """Finds supports, and bounds on magnitudes; remembers what it found."""
+    """Finds supports and bounds on magnitudes, and caches them."""
 
     def __init__(self) -> None:
         self.supports: dict[Element, Support] = {}
@@ -88,7 +88,7 @@ class Zeros:
         return ANY
 
     def _product(self, args: Sequence[Element], parts: Sequence[Support]) -> Support:
-        """The support of a product: that of a factor, if the other is finite."""
+        """The support of a product: that of one factor, if the other is finite."""
         found = []
         for own, other in ((0, 1), (1, 0)):
             most = self.magnitude(args[other]) if parts[own].says else None
@@ -107,7 +107,7 @@ class Zeros:
     # -- how large -----------------------------------------------------------------------------
 
     def magnitude(self, root: Element, depth: int = 0) -> Element | None:
-        """A number that no element is larger than, and that is finite only if all of them are."""
+        """An upper bound of the magnitude of an element, finite only if all elements are."""
         for e in elements_of((root,)):
             if e not in self.bounds:
                 self.bounds[e] = self._magnitude(e, depth)
@@ -124,7 +124,7 @@ class Zeros:
             case Apply(op="f64" | "f32", args=(x,)) if not is_float(x.dtype):
                 return const(2.0**63, element.dtype)
             case Apply(op=op) if op in BOUNDED and parts[0] is not None:
-                return apply("maximum", one, parts[0])  # of infinity there is none
+                return apply("maximum", one, parts[0])  # of infinity it is NaN
             case Select():
                 return _together("maximum", parts[1:])
             case Apply(op="add" | "subtract"):
@@ -150,12 +150,12 @@ def _together(op: str, parts: Sequence[Element | None]) -> Element | None:
 
 
 def _counts(array: Reduce) -> list[Element]:
-    """How many terms a sum has, axis by axis."""
+    """The number of terms of a sum, axis by axis."""
     return [apply(array.dtype, n) for n in array.reduced]
 
 
 def _largest(array: Input) -> Element:
-    """The largest magnitude in an input; 0 if it is empty, which is what a read outside it gives."""
+    """The largest magnitude in an input; 0 if it is empty, as for reads outside it."""
     axes = [k for k, n in enumerate(array.shape) if not is_const(n, 1)]
     at = {k: Index(p) for p, k in enumerate(axes)}
     inside = Read(array, tuple(at.get(k, const(0, "i64")) for k in range(array.rank)))
@@ -166,7 +166,7 @@ def _largest(array: Input) -> Element:
 
 
 def finite(bounds: Sequence[Element]) -> Element | None:
-    """The condition that bounds are finite; None if there is none."""
+    """The condition that bounds are finite; None if there are no bounds."""
     found: Element | None = None
     for most in bounds:
         own = apply("less", most, const(inf, most.dtype))

@@ -5,10 +5,10 @@ A product L z with a lower triangular matrix takes half of the operations: struc
 lower triangle is read (`analysis/demand.py`). Either becomes a condition of the sum, and a bound of its
 loops.
 
-Rows of a triangle are short and of different lengths, so loops over them hardly fill vectors. But there are
-equally many points, or other repetitions of the matrix, for each element: their loop becomes the innermost
-one (`Func.across`). Arrays read there are laid out along it: temporaries have that axis last, inputs are
-copied. Weights that may be too small for their type are scaled (`passes/order/scaled.py`).
+Rows of a triangle are short and of different lengths, so loops over them hardly fill vectors. But each
+element is computed for equally many points, or other repetitions of the matrix: their loop becomes the
+innermost one (`Func.across`). Arrays read there are laid out along it: temporaries have that axis last,
+inputs are copied. Weights that may be too small for their type are scaled (`passes/order/scaled.py`).
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ from adcompiler.ops.costs import is_function
 from adcompiler.passes.order.scaled import scaled
 from adcompiler.passes.order.structural_zeros import Zeros, finite
 
-FEWEST_POINTS = 64  # points, or whatever the innermost loop is over
-FEWEST_ROWS = 32  # rows of a triangle, times how many matrices there are
-MOST_MATRICES = 16  # beyond which it does not matter how many there are
+FEWEST_POINTS = 64  # iterations of the innermost loop, usually points
+FEWEST_ROWS = 32  # rows of a triangle, times the number of matrices
+MOST_MATRICES = 16  # further matrices make no difference
 
 
 class Triangle(NamedTuple):
-    """A sum over a triangle: its rows are over the axes of `sides`, and vectors along `lanes`."""
+    """A sum over a triangle bounded by the axes `sides`, with vector lanes along `lanes`."""
 
     sides: frozenset[int]
     lanes: int
 
 
 def triangles(func: Func) -> Func:
-    """The program with sums over triangles whose lanes are points; itself if there are none."""
+    """The program with sums over triangles whose lanes are points; unchanged if there are none."""
     bounded = _Bounded(func)
     made = bounded.func(func)
     found = {bounded.arrays[a]: t for a, t in bounded.found.items()}
@@ -62,8 +62,8 @@ def triangles(func: Func) -> Func:
 
 
 def lengths(func: Func) -> Shape:
-    """The lengths that decide whether a program with triangles pays: of lanes and of rows, and how many
-    matrices there are, in turn."""
+    """The lengths that decide whether triangles pay: for each, those of lanes and rows, and the number of
+    matrices."""
     found: dict[Shape, None] = {}
     for array in (a for a in arrays_of(func.roots) if a in func.across):
         sides, lanes = _sides(array), func.across[array]
@@ -75,7 +75,7 @@ def lengths(func: Func) -> Shape:
 
 
 def pays(lengths: Sequence[int]) -> bool:
-    """Whether it does: the rows of one matrix must be longer, as laying out points takes time."""
+    """Whether triangles pay. With one matrix the rows must be longer, as laying out points takes time."""
     each = zip(*(lengths[k::3] for k in range(3)), strict=True)
     return all(
         lanes >= FEWEST_POINTS and rows * min(many, MOST_MATRICES) >= FEWEST_ROWS
@@ -84,7 +84,7 @@ def pays(lengths: Sequence[int]) -> bool:
 
 
 def across_order(array: Array, lanes: int) -> tuple[int, ...]:
-    """The order of the loops over an array whose lanes are along an axis."""
+    """The loop order of an array with lanes along an axis."""
     return (*(k for k in long_order(array) if k != lanes), lanes)
 
 
@@ -108,7 +108,7 @@ def _sides(array: Array) -> frozenset[int]:
 
 
 class _Bounded(Rewriter):
-    """Adds the conditions; `found` has what became of each sum over a triangle."""
+    """Adds the conditions; `found` lists the sums over triangles."""
 
     def __init__(self, func: Func) -> None:
         super().__init__()
@@ -117,7 +117,7 @@ class _Bounded(Rewriter):
         self.found: dict[Array, Triangle] = {}
 
     def inner(self, loop: Loop | Ruled) -> None:
-        """Bodies of loops stay as they are."""
+        """Loop bodies are unchanged."""
 
     def _rebuilt(self, array: Array) -> Array:
         made = super()._rebuilt(array)
@@ -125,16 +125,16 @@ class _Bounded(Rewriter):
             return made
         changed = self.bounded(made, self.needed.get(array), range(len(made.domain)))
         sides = _sides(changed)
-        known = not any(map(is_computed, changed.domain))  # before the kernel that lengths choose has run
+        known = not any(map(is_computed, changed.domain))  # the lengths choose the kernel
         lanes = _lanes(changed, sides, array in self.fixed) if sides and known else None
-        if lanes is None:  # rows as they are, without their zeros
+        if lanes is None:  # keep the rows, without their zeros
             return self.bounded(made, None, loop_order(made))
         self.found[array] = Triangle(sides, lanes)
         return changed
 
     def bounded(self, array: Reduce, region: Region, order: Sequence[int]) -> Reduce:
-        """A sum with conditions, in a form that suits an order of its loops: its elements are read, in a
-        region, and what it adds is not zero."""
+        """A sum with conditions suited to a loop order: its elements are read (within `region`), and its
+        terms are nonzero."""
         support = self.zeros.support(array.body)
         unread = _conditions(array, region, None, order, reduced=False)
         zero = _conditions(array, support.region, finite(support.finite), order, reduced=True)
@@ -147,8 +147,8 @@ class _Bounded(Rewriter):
 def _conditions(
     array: Reduce, region: Region, holds: Element | None, order: Sequence[int], reduced: bool
 ) -> list[Element]:
-    """The bounds of a region between two long axes of a sum, of which one is reduced or none; as conditions
-    that bound the inner one, if something `holds`."""
+    """The bounds of a region between two long axes of a sum, of which one or none is reduced, as conditions
+    on the inner axis that apply if `holds`."""
     long, found = set(long_axes(array)), list[Element]()
     known: dict[tuple[Element, Element], int] = {}
     for c in conditions(array.op, array.body):
@@ -171,8 +171,8 @@ def _conditions(
 
 
 def _lanes(array: Reduce, sides: frozenset[int], fixed: bool) -> int | None:
-    """The axis of the lanes: one that is summed over, or one that a factor with both sides has not. Those of
-    an array that stays as it is must be next to each other in memory."""
+    """The axis of the lanes: a reduced one, or one that a factor with both sides does not depend on. Lanes of
+    an array that cannot be changed must be contiguous in memory."""
     free = [k for k in long_axes(array) if k not in sides]
     elements = elements_of(array.elements)
     costly = frozenset[int]().union(*(e.axes for e in elements if is_function(e) and e.axes & sides))
@@ -189,14 +189,14 @@ def _lanes(array: Reduce, sides: frozenset[int], fixed: bool) -> int | None:
 
 
 class _Laid(Rewriter):
-    """Gives temporaries the axis of the lanes as their last one; what cannot be changed is copied so."""
+    """Moves the lanes of temporaries to the last axis; arrays that cannot be changed are copied."""
 
     def __init__(self, func: Func, found: Mapping[Array, Triangle]) -> None:
         super().__init__()
         self.lanes = {a: t.lanes for a, t in found.items()}
         order = arrays_of(func.roots)
         fixed = {*func.roots, *(b for a in order for b in read_whole(a))}
-        self.last: dict[Array, int] = {}  # the axis that becomes the last one
+        self.last: dict[Array, int] = {}  # the axis that becomes last
         for array, lanes in self.lanes.items():
             if lanes < array.rank - 1:
                 self.last[array] = lanes
@@ -212,10 +212,10 @@ class _Laid(Rewriter):
                 self.across[array] = self.moved_axis(array, own)
 
     def inner(self, loop: Loop | Ruled) -> None:
-        """Bodies of loops stay as they are."""
+        """Loop bodies are unchanged."""
 
     def follows(self, array: Array) -> int | None:
-        """The axis of an array along which it reads what has been laid out so."""
+        """The axis along which an array reads arrays laid out by lanes."""
         if not isinstance(array, Reduce):
             return None
         reads = [e for e in elements_of(array.elements) if isinstance(e, Read) and e.array in self.last]
@@ -249,13 +249,13 @@ class _Laid(Rewriter):
 
 
 def _apart(array: Array, lanes: int) -> list[Read]:
-    """The reads whose elements are not next to each other along the lanes."""
+    """The reads that are not contiguous along the lanes."""
     reads = (e for e in elements_of(array.elements) if isinstance(e, Read) and len(e.args) > 1)
     return [e for e in reads if lanes in e.axes and e.args[-1] is not Index(lanes)]
 
 
 def _copying(array: Array, lanes: int) -> Array:
-    """An array that reads copies with the lanes side by side, which are no larger than what they copy."""
+    """An array that reads copies with contiguous lanes, if these are no larger than the originals."""
     new: dict[Element, Element] = {}
     for read in _apart(array, lanes):
         axes = (*sorted(read.axes - {lanes}), lanes)
@@ -269,7 +269,7 @@ def _copying(array: Array, lanes: int) -> Array:
 
 
 def _moved(array: Array, axis: int) -> Array:
-    """An array with an axis as its last one."""
+    """An array transposed so that `axis` is last."""
     order = [k for k in range(array.rank) if k != axis] + [axis]
     places: dict[int, Element] = {k: Index(p) for p, k in enumerate(order)}
     shape = tuple(array.shape[k] for k in order)

@@ -1,1 +1,1 @@
-"""Passes over loops of programs: checkpoints, distribution, sums, invariants."""
+"""Passes over program loops: checkpoints, distribution, sums, invariants."""

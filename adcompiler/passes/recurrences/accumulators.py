@@ -1,4 +1,4 @@
-"""Continued accumulators: a sum carried by a loop starts from another sum that it is added to.
+"""Continued accumulators: a carried sum of a loop starts from another sum that it is added to.
 
 If the sums of two loops are added, the second loop starts from the result of the first, and an inner loop
 from the value that the outer loop carries: x + (0 + g(0) + g(1) + ...) becomes x + g(0) + g(1) + ... A nest
@@ -20,13 +20,13 @@ from adcompiler.ops.build import apply
 
 
 def accumulators(func: Func) -> Func:
-    """The program with sums of loops that start from others."""
+    """The program with carried sums of loops that start from other sums."""
     return _Continued(func.roots).func(func)
 
 
 class _Continued(Rewriter):
-    """`starts` says with what some of the arrays begin that a loop carries, and `left` which terms of a sum
-    are left then. `zeros` are slots that stand for zeros."""
+    """Rewrites sums. `starts` has the new initial values of loops, `left` the remaining terms of sums, and
+    `zeros` the slots that hold zeros."""
 
     def __init__(self, roots: Iterable[Array], zeros: Collection[Array] = ()) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class _Continued(Rewriter):
         count = uses(roots) if self.first else {}
         for array in order if self.first else ():
             terms = {t: a for t in _terms(array) if (a := read_whole(array.shape, t)) is not None}
-            # A sum that another one starts from may itself start from a third.
+            # A sum used as a start may itself start from a third sum.
             for item in [a for a in terms.values() if isinstance(a, Item) and count[a] == 1]:
                 before = [t for t, a in terms.items() if self.stands_before(a, item.loop)]
                 if before and self.accumulates(item):
@@ -47,7 +47,8 @@ class _Continued(Rewriter):
                     self.left.setdefault(array, list(_terms(array))).remove(before[-1])
 
     def stands_before(self, array: Array, loop: Loop) -> bool:
-        """Whether an array is what a loop around carries, or the sum of one that is done before this loop."""
+        """Whether an array is carried by an enclosing loop, or is the sum of a loop that runs before this
+        one."""
         if isinstance(array, Item):
             return self.first[array.loop] < self.first[loop] and self.accumulates(array)
         return isinstance(array, Slot)
@@ -62,7 +63,7 @@ class _Continued(Rewriter):
         return array in self.zeros or (isinstance(array, Map) and is_const(array.body, 0))
 
     def accumulates(self, item: Item) -> bool:
-        """Whether a loop adds to what it carries, from 0 on, and does nothing else with it."""
+        """Whether a loop only adds to a carried value, from 0 on."""
         loop, k = item.loop, item.k
         if k >= len(loop.results) or not self.is_zero(loop.inits[k]):
             return False
@@ -84,7 +85,7 @@ class _Continued(Rewriter):
 
 
 def _terms(array: Array) -> list[Element]:
-    """The terms of which a map is the sum; none if it is no sum of floats."""
+    """The terms of a map that is a sum; none if it is not a sum of floats."""
     if not (isinstance(array, Map) and is_float(array.dtype)):
         return []
     found = operands(array.body, "add")

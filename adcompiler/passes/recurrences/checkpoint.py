@@ -1,12 +1,12 @@
 """Loops within a memory budget: a long loop becomes a loop over segments of iterations.
 
 When it is differentiated, the outer loop saves the values carried into each segment, and a segment runs again
-when its reverse iterations need it: with n iterations in segments of s, n / s + s stack entries instead of n.
-The length of a segment is chosen at the call: the square root of n, which needs least. The remaining
-iterations come after the segments; so do all iterations if their stacks fit the budget. Iterations are the
-same in either place, and sums continue from one loop to the next (`accumulators.py`), so carried values, and
-sums made iteration by iteration, have the same bits. Sums that an unsplit loop computes at once (`sums.py`),
-as one sum or matrix product, and sums that share a nest with other arrays then, may differ in the last bits.
+when its reverse iterations need it: n iterations in segments of s need n / s + s stack entries instead of n.
+The length of a segment is chosen at the call: the square root of n minimises them. The remaining iterations
+come after the segments; so do all iterations if their stacks fit the budget. Iterations are the same in
+either place, and sums continue from one loop to the next (`accumulators.py`), so carried values, and sums
+computed iteration by iteration, are bitwise equal. Sums that an unsplit loop computes at once (`sums.py`), as
+one sum or matrix product, and sums that then share a nest with other arrays, may differ in the last bits.
 (Griewank 1992, "Achieving logarithmic growth of temporal and spatial complexity in reverse automatic
 differentiation", for more levels than two.)
 """
@@ -25,23 +25,23 @@ from adcompiler.ir.walk import Rewriter, arrays_of, is_computed
 from adcompiler.ops.build import apply, cast
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
-SHORT_ITERATIONS = 16  # iterations up to which a loop of constant length is kept whole
+SHORT_ITERATIONS = 16  # iterations up to which a loop of constant length is not split
 
 
 def checkpointed(budget: int, func: Func) -> Func:
-    """The program with its loops in segments whose stacks fit `budget` bytes."""
+    """The program with loops split into segments whose stacks fit `budget` bytes."""
     if not any(isinstance(a, Item) for a in arrays_of(func.roots)):
         return func
     return _Checkpoint(budget).func(func)
 
 
 def checkpoint(budget: int) -> Callable[[Func], Func]:
-    """The pass for a budget."""
+    """The pass for a given budget."""
     return partial(checkpointed, budget)
 
 
 class _Checkpoint(Rewriter):
-    """Only the outermost loops are cut: a stack of an inner one lives for one iteration."""
+    """Splits outermost loops only: a stack of an inner loop lives for one iteration."""
 
     def __init__(self, budget: int) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class _Checkpoint(Rewriter):
         self.made: dict[Loop, list[Array]] = {}
 
     def inner(self, loop: Loop | Ruled) -> None:
-        """Bodies stay as they are."""
+        """Loop bodies are unchanged."""
 
     def array(self, array: Array) -> Array:
         if not isinstance(array, Item) or not _is_long(array.loop):
@@ -60,7 +60,7 @@ class _Checkpoint(Rewriter):
 
 
 def _is_long(loop: Loop) -> bool:
-    """Whether a loop has a length that the call knows, many iterations, and carries floats."""
+    """Whether a loop has a length known at the call, many iterations, and carries floats."""
     length = loop.length
     if length is None or is_computed(length):
         return False
@@ -69,7 +69,7 @@ def _is_long(loop: Loop) -> bool:
 
 
 def _cut(loop: Loop, budget: int) -> list[Array]:
-    """What a loop gives, run in whole segments, and the iterations after them."""
+    """The results of a loop run in whole segments, followed by the remaining iterations."""
     assert loop.length is not None
     iterations, segments = _segment(loop, budget)
     done = apply("multiply", segments, iterations)
@@ -84,11 +84,11 @@ def _cut(loop: Loop, budget: int) -> list[Array]:
     return [*finals, *(_joined(o, end, loop.length, iterations, done) for o, end in pairs)]
 
 
-Given = tuple[tuple[Array, ...], tuple[Array, ...]]  # what is carried in the end, and outs
+Given = tuple[tuple[Array, ...], tuple[Array, ...]]  # final carried values, and outs
 
 
 def _segments(loop: Loop, inits: Sequence[Array], iterations: Element, segments: Element) -> Given:
-    """The loop over segments: each carries on from the one before."""
+    """The loop over segments: each continues from the previous one."""
     inner = opened(loop)
     outer_step, local = fresh("i64", ()), fresh("i64", ())
     number = apply("add", apply("multiply", Read(outer_step, ()), iterations), Read(local, ()))
@@ -107,7 +107,7 @@ def _segments(loop: Loop, inits: Sequence[Array], iterations: Element, segments:
 
 
 def _rest(loop: Loop, inits: Sequence[Array], done: Element, rest: Element) -> Given:
-    """The iterations after `done` ones, one after the other."""
+    """The loop over the iterations after the first `done`."""
     inner = opened(loop)
     local = fresh("i64", ())
     number = apply("add", done, Read(local, ()))
@@ -120,7 +120,7 @@ def _rest(loop: Loop, inits: Sequence[Array], done: Element, rest: Element) -> G
 
 
 def _segment(loop: Loop, budget: int) -> tuple[Element, Element]:
-    """The number of iterations of a segment, and of segments: none where all fit the budget."""
+    """The iterations per segment, and the number of segments: none if all stacks fit the budget."""
     assert loop.length is not None
     length = loop.length
     size: Element = ZERO
@@ -142,7 +142,7 @@ def _blocks(whole: Array, segments: Element, iterations: Element) -> Array:
 
 
 def _behind(whole: Array, done: Element, rest: Element) -> Array:
-    """The rows of a scanned array behind the first ones; zeros beyond its end."""
+    """The rows of a scanned array after the first `done`; zeros beyond its end."""
     return _rows_at(whole, (rest,), apply("add", done, Index(0)))
 
 
@@ -156,7 +156,7 @@ def _rows_at(whole: Array, lengths: Shape, row: Element) -> Array:
 
 
 def _joined(stack: Array, after: Array, length: Element, iterations: Element, done: Element) -> Array:
-    """Outs, segment by segment and those of the rest, as one row an iteration."""
+    """Join the outs of the segments and the rest into one row per iteration."""
     shape: Shape = (length, *after.shape[1:])
     own = identity(shape)
     segment = apply("floor_divide", Index(0), iterations), apply("remainder", Index(0), iterations)

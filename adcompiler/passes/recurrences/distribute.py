@@ -1,12 +1,13 @@
 """Loop distribution: functions that do not depend on carried values are computed before the loop.
 
-A loop that carries numbers runs in order and calls functions one by one. Functions of rows, of the iteration
+A loop that carries scalars runs in order and calls functions one by one. Functions of rows, of the iteration
 number and of constants, such as time[i]**a, need not wait: in a separate nest before the loop they are
-vectorised and run in parallel, and the loop reads a row. That takes one number per iteration, as their row
-does. Only outermost loops are distributed: an inner loop would need such an array for each iteration of the
-outer one.
+vectorised and run in parallel, and the loop reads a row. That takes one number per iteration, as their
+operands' rows do. Only outermost loops are distributed: an inner loop would need such an array for each
+iteration of the outer one.
 
-A collected value that is a row, such as a function that a backward pass reads again, is the row's array.
+If a collected value is a row, such as a function that a backward pass reads again, the row's array replaces
+it.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ FEWEST_ITERATIONS = 16  # iterations from which a nest before the loop pays
 
 
 def distribute(func: Func) -> Func:
-    """The program with functions that read nothing that loops carry in nests before the loops."""
+    """The program with functions that do not depend on carried values in nests before the loops."""
     return _Distribute().func(func)
 
 
 class _Distribute(Rewriter):
     def __init__(self) -> None:
         super().__init__()
-        self.collected: dict[Loop, list[Array]] = {}  # what the items of a loop are now
+        self.collected: dict[Loop, list[Array]] = {}  # the new items of each loop
 
     def inner(self, loop: Loop | Ruled) -> None:
-        """Loops inside loops stay as they are."""
+        """Inner loops are unchanged."""
 
     def _item(self, item: Item) -> Array:  # type: ignore[override]
         if item.loop not in self.loops:
@@ -59,8 +60,8 @@ class _Distribute(Rewriter):
 
 
 class _Before:
-    """The elements of a loop's body that are known before the loop: `values` are what they are in arrays
-    over the iterations, and `rows` are those of them that read a row."""
+    """The elements of a loop's body that are known before the loop. `values` gives them as elements over the
+    iterations, and `rows` are those that read a row."""
 
     def __init__(self, loop: Loop) -> None:
         first = 1 + len(loop.inits)
@@ -78,7 +79,7 @@ class _Before:
                 self.numbers[array] = array.body
 
     def enter(self, element: Element) -> None:
-        """Note an element, if all that it is made of is known."""
+        """Add an element, if all its operands are known."""
         if isinstance(element, Index) or not all(a in self.values for a in element.args):
             return
         made = self.rows.intersection(element.args)
@@ -101,7 +102,7 @@ class _Before:
                 self.rows.add(element)
 
     def functions(self, roots: Iterable[Node]) -> list[Element]:
-        """The functions of rows that the body needs, except for those that are only a part of others."""
+        """The functions of rows that the body needs, except those inside other ones."""
 
         def parts(node: Node) -> Iterable[Node]:
             if isinstance(node, Array):
@@ -118,13 +119,13 @@ class _Before:
 
 
 def _whole_rows(loop: Loop) -> dict[Array, Array]:
-    """The arrays of which a loop reads a row in each iteration, by the slots of the rows."""
+    """The arrays that a loop reads row by row, by the slots of the rows."""
     rows = zip(loop.slots[1 + len(loop.inits) :], loop.scanned, strict=False)
     return {slot: whole for slot, whole in rows if whole.shape[0] is loop.length}
 
 
 def _without_rows(loop: Loop) -> tuple[Loop, list[Array]]:
-    """The loop without what it collects and are rows, and the arrays that it gave."""
+    """The loop without collected values that are rows, and the arrays of its results."""
     wholes, count = _whole_rows(loop), len(loop.results)
     same = [
         wholes.get(out.body.array)

@@ -1,8 +1,8 @@
-"""Loop-invariant code motion: arrays that no iteration changes are computed before a program loop.
+"""Loop-invariant code motion: loop-invariant arrays are computed before a program loop.
 
-`ir/bodies.py` builds loops so, but passes turn parts of bodies into arrays. An array that reads nothing that
-changes would be computed in every iteration. An array in several loops would be computed in several places,
-although it is one array, with one name and one place.
+`ir/bodies.py` builds loops so, but passes turn parts of bodies into arrays. A loop-invariant array would be
+computed in every iteration. If several loops contained it, it would be computed in several places, although
+it is one array with one name and one buffer.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, read_by
 
 
 def hoist_loop_invariants(func: Func) -> Func:
-    """The program with loops in whose iterations only that is made which changes from iteration to
-    iteration."""
+    """The program with loops that compute no loop-invariant arrays."""
     return _Lift().func(func)
 
 
@@ -31,7 +30,7 @@ class _Lift(Rewriter):
         slots = loop.slots[len(loop.slots) - len(loop.consts) :]
         made = Replace(dict(zip(slots, loop.consts, strict=True))).run(found)
         lengths = read_by(chain.from_iterable(a.shape for a in made))
-        # Slots go by position: consts that have become one array keep a slot each.
+        # Slots are positional: consts that became equal arrays keep separate slots.
         more = dict.fromkeys(a for a in (*made, *lengths) if a not in loop.consts)
         operands = (loop.length, loop.inits, loop.scanned, (*loop.consts, *more))
         slots = Loop(*operands, (), (), None, loop.backward).slots[-len(operands[-1]) :]
@@ -42,7 +41,7 @@ class _Lift(Rewriter):
 
 
 def _unchanging(loop: Loop) -> list[Array]:
-    """The arrays that an iteration would make, and that are the same in every iteration."""
+    """The loop-invariant arrays that an iteration would compute."""
     changing: set[Array] = set(loop.slots[: len(loop.slots) - len(loop.consts)])
     read = dict.fromkeys(loop.roots)
     for array in arrays_of(loop.roots):
@@ -54,12 +53,12 @@ def _unchanging(loop: Loop) -> list[Array]:
 
 
 def _is_number(array: Array) -> bool:
-    """Whether an array is a number that is quickly made: it has no place."""
+    """Whether an array is a scalar that is quickly computed: it needs no buffer."""
     return isinstance(array, Map) and not array.rank
 
 
 def _made_before(array: Array) -> Iterable[Array]:
-    """What must be there before an array; a loop fills what starts as a constant itself."""
+    """The arrays needed before an array. A loop fills constant initial values itself."""
     if not isinstance(array, Item):
         return arrays_read(array)
     whole = {*array.loop.scanned, *array.loop.consts}

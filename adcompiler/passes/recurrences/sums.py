@@ -2,7 +2,7 @@
 
 Such a value is not a recurrence: `s += x[i] * w[i]` is a sum over the iterations, and `out[idx[i]] += w[i]` a
 scatter. Both are computed outside the loop, in the same fixed order as other sums, and in parallel. So is the
-minimum of integers, with which a loop checks its indices.
+minimum of integers, which loops use for index checks.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from adcompiler.passes.arrays.prune import alone
 
 
 def sums(func: Func) -> Func:
-    """The program with what loops only add up as sums."""
+    """The program with values that loops only add up computed as sums."""
     if not any(isinstance(a, Item) for a in arrays_of(func.roots)):
         return func
     return _Sums().func(func)
@@ -71,14 +71,14 @@ class _Sums(Rewriter):
         return self.without_sums(array.loop)[array.k]
 
     def without_sums(self, loop: Loop) -> list[Array]:
-        """The results of a loop, with its sums outside of it."""
+        """The results of a loop, with its sums moved out."""
         if loop not in self.made:
             self.made[loop] = _apart(loop)
         return self.made[loop]
 
 
 def _apart(loop: Loop) -> list[Array]:
-    """The results of a loop; those that it only adds up are computed outside of it."""
+    """The results of a loop; those it only adds up are computed outside."""
     if loop.length is None:
         return list(loop.items)
     body = opened(loop)
@@ -122,20 +122,20 @@ def _apart(loop: Loop) -> list[Array]:
 
 
 def _decided(elements: Iterable[Element], slots: set[Array]) -> list[Array]:
-    """The arrays that elements read and that something carried decides."""
+    """The arrays read by elements that depend on carried values."""
     return [a for a in read_by(elements) if not slots.isdisjoint(_reached((a,), slots))]
 
 
 def _calls_by_length(element: Element, inside: set[Array]) -> bool:
-    """Whether an element takes a library call of matrices whose lengths an iteration computes."""
+    """Whether an element needs a library call on matrices whose lengths an iteration computes."""
     calls = (a for a in arrays_of(read_by((element,))) if isinstance(a, Call))
     return any(not inside.isdisjoint(lengths_read(call)) for call in calls)
 
 
 def _collected(total: Carried, element: Element, found: Iterable[Array], body: Body) -> bool:
-    """Whether what an iteration adds to `total` is quickly made of arrays over fewer axes, where rows are
-    read as large: those of all iterations are collected. A sum of outer products becomes a product of
-    matrices, and so does a sum of products of matrices."""
+    """Whether the addend of `total` is cheap to compute from arrays over fewer axes, no larger than the
+    largest row: these are collected over all iterations. A sum of outer products, or of products of
+    matrices, becomes a matrix product."""
     largest = max((row.rank for _, row in body.rows), default=-1)
     terms = _terms(element)
     depth = min(len(e.axes) for e in terms) if _sums_of(element) else total.slot.rank
@@ -145,7 +145,7 @@ def _collected(total: Carried, element: Element, found: Iterable[Array], body: B
 
 
 def _terms(element: Element) -> list[Element]:
-    """What the sums add that an element is made of, if it is, else the element."""
+    """The bodies of the sums that an element adds, else the element itself."""
     return [s.body for s in _sums_of(element)] or [element]
 
 
@@ -167,7 +167,7 @@ def _whole_sum(element: Element) -> Reduce | None:
 
 
 def _opened(total: Carried, element: Element, slots: set[Array]) -> Element:
-    """What is added, with the bodies of arrays as large as the sum in their place."""
+    """The addend, with arrays as large as the sum inlined."""
     while True:
         large = {a for a in _decided((element,), slots) if isinstance(a, Map) and a.rank >= total.slot.rank}
         if not large:
@@ -177,14 +177,14 @@ def _opened(total: Carried, element: Element, slots: set[Array]) -> Element:
 
 
 def _inside(arrays: set[Map], element: Element) -> Element:
-    """The body of a map in place of a read of one of `arrays`."""
+    """The body of a map, for a read of one of `arrays`."""
     if isinstance(element, Read) and isinstance(element.array, Map) and element.array in arrays:
         return substitute(element.array.body, dict(enumerate(element.args)))
     return element
 
 
 def _sliced(element: Element, places: Mapping[Array, Array]) -> Element:
-    """An element whose loops carry only what it takes: so that they read nothing else of the iteration."""
+    """An element whose loops carry only what it needs, so that they read nothing else of the iteration."""
     parts = {a: alone(a) for a in read_by((element,)) if a not in places}
     return rewrite(
         (element,), lambda e: Read(parts[e.array], e.args) if isinstance(e, Read) and e.array in parts else e
@@ -204,7 +204,7 @@ def addend(slot: Array, result: Array) -> Element | None:
 
 
 def _compared(slot: Array, result: Array) -> Element | None:
-    """The integer of each iteration of which a loop carries the least."""
+    """The integer of each iteration whose minimum a loop carries."""
     if slot.rank or slot.dtype != "i64" or not isinstance(result, Map):
         return None
     match result.body:
@@ -214,14 +214,14 @@ def _compared(slot: Array, result: Array) -> Element | None:
 
 
 def _least(init: Array, number: Element, length: Element, found: Mapping[Array, Array]) -> Array:
-    """The least of `init` and the numbers of all iterations."""
+    """The minimum of `init` and the integers of all iterations."""
     (body,) = shifted((number,), found, identity((length,)))
     least = Reduce("min", (), (length,), body)
     return Map((), Apply("minimum", (Read(init, ()), Read(least, ())), "i64"))
 
 
 def _added(body: Element, own: Read, slot: Array) -> Element | None:
-    """`body` minus `own`, if it is a sum with it, or a choice between such sums."""
+    """`body` minus `own`, if `own` is a term of it, or it selects between such sums."""
     match body:
         case Read() if body is own:
             return const(0, own.dtype)
@@ -253,8 +253,8 @@ def _reads(element: Element, slot: Array) -> bool:
 
 
 def total(init: Array, added: Element, length: Element, found: Mapping[Array, Array]) -> Array:
-    """`init` and the sum of `added` over all iterations; `found` are the arrays of all iterations at once, by
-    those of one iteration."""
+    """`init` plus the sum of `added` over all iterations; `found` maps arrays of one iteration to those over
+    all iterations."""
     shape = init.shape
     summed = _scattered(shape, added, length, found) or _summed(shape, added, length, found)
     own = identity(shape)
@@ -288,7 +288,7 @@ def _over_iterations(one: Reduce, length: Element, found: Mapping[Array, Array])
 
 
 def _scattered(shape: Shape, added: Element, length: Element, found: Mapping[Array, Array]) -> Array | None:
-    """A sum of what is added at one place an iteration, as a scatter over the iterations."""
+    """A sum of values added at one place per iteration, as a scatter over the iterations."""
     conditions, body = guarded(added)
     places: dict[int, Element] = {}
     rest: list[Element] = []
@@ -310,5 +310,5 @@ def _scattered(shape: Shape, added: Element, length: Element, found: Mapping[Arr
 
 
 def _pins(condition: Element) -> list[tuple[int, Element]]:
-    """The axis that must equal a place, and the place: the same one at every point; or nothing."""
+    """The axes that a condition ties to a place that is the same at every point, with these places."""
     return [tie for tie in ties(condition) if not tie[1].axes]
