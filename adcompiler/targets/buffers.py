@@ -1,8 +1,8 @@
 """Memory for results and temporaries, reused when it is no longer referenced.
 
 New memory costs more than the arithmetic on it: each page is mapped and cleared when it is first written.
-Large arrays written by kernels are therefore kept. One is reused when no result, view, tensor or buffer
-refers to its memory any more, as CPython's reference counts show.
+Large arrays written by kernels are therefore kept. An array is reused when no result, view, tensor or buffer
+refers to its memory any more, according to CPython's reference counts.
 
 Large arrays are aligned to cache lines. NumPy's start 16 bytes after a page, where each load and store of a
 64-byte vector touches two lines.
@@ -22,22 +22,22 @@ import numpy as np
 
 from adcompiler.fork import Locked
 
-SMALLEST_BYTES = 1 << 16  # bytes from which an array is kept: the allocator has smaller ones at hand
-LARGEST_BYTES = 1 << 62  # bytes that NumPy would not even ask for
-MOST_BYTES = 1 << 28  # bytes that are kept at most, idle and in use
-MOST_ARRAYS = 64  # that are looked through at a call
-LINE_BYTES = 64  # bytes of a line of the cache, and of the longest vectors
+SMALLEST_BYTES = 1 << 16  # bytes from which an array is kept: the allocator caches smaller ones
+LARGEST_BYTES = 1 << 62  # more bytes than NumPy would request
+MOST_BYTES = 1 << 28  # most bytes kept, idle and in use
+MOST_ARRAYS = 64  # most arrays kept, and searched at a call
+LINE_BYTES = 64  # bytes of a cache line, and of the longest vectors
 
-# For each result the array to put it into, or None; None for all.
+# For each result the array to store it in, or None; None for all.
 Into = Sequence[np.ndarray | None] | None
 
-# References of the pool itself: its list, its loop, and the arguments of the question; those to the memory of
-# an array, which views of it share: the array, and the argument of the question.
+# The pool's own references to an array: its list, its loop, and the arguments of the check. And to the
+# array's memory, which views share: the array, and the argument of the check.
 OWN, OWN_MEMORY = 4, 2
 
 
 class Pool:
-    """Arrays that have been given out, oldest first; `limit` bytes of them at most."""
+    """Arrays handed out, oldest first; at most `limit` bytes."""
 
     def __init__(self, limit: int) -> None:
         self.possible = _counts_references()
@@ -47,7 +47,7 @@ class Pool:
         self.looking = Locked()
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """An array with any content, as `np.empty`."""
+        """An uninitialised array, as `np.empty` returns."""
         size = prod(shape) * dtype.itemsize
         if size > LARGEST_BYTES:
             raise MemoryError
@@ -57,7 +57,7 @@ class Pool:
             return aligned(shape, dtype)
         with self.looking.lock:
             array: np.ndarray
-            for array in reversed(self.arrays):  # the youngest is warm
+            for array in reversed(self.arrays):  # the newest is in cache
                 if array.nbytes == size and _is_free(array, shape, dtype):
                     return array
             made = aligned(shape, dtype)
@@ -65,25 +65,25 @@ class Pool:
         return made
 
     def maker(self, shape: tuple[int, ...], dtype: np.dtype) -> Callable[[], np.ndarray]:
-        """`empty` for many arrays that are alike."""
+        """`empty` for many arrays of the same shape and type."""
         small = prod(shape) * dtype.itemsize < SMALLEST_BYTES
         return partial(np.empty, shape, dtype) if small else partial(self.empty, shape, dtype)
 
     def keep(self, array: np.ndarray) -> None:
-        """Remember an array; the oldest ones are forgotten where there are too many."""
+        """Add an array; the oldest ones are dropped if there are too many."""
         self.arrays.append(array)
         self.bytes += array.nbytes
         while self.bytes > self.limit or len(self.arrays) > MOST_ARRAYS:
             self.bytes -= self.arrays.pop(0).nbytes
 
     def resize(self, limit: int) -> None:
-        """Keep `limit` bytes at most from now on; what is kept so far is forgotten."""
+        """Keep at most `limit` bytes from now on; drop all arrays kept so far."""
         with self.looking.lock:
             self.limit, self.arrays, self.bytes = limit, [], 0
 
 
 def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """An array with any content that begins at a line of the cache."""
+    """An uninitialised array aligned to a cache line."""
     size = prod(shape) * dtype.itemsize
     memory: np.ndarray = np.empty(size + LINE_BYTES, np.uint8)
     first = -memory.ctypes.data % LINE_BYTES
@@ -91,7 +91,7 @@ def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def _is_free(array: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> bool:
-    """Whether nothing else refers to an array, and it is as it was made."""
+    """Whether nothing else refers to an array, and it is unchanged."""
     return (
         sys.getrefcount(array) == OWN
         and sys.getrefcount(array.base) == OWN_MEMORY
@@ -104,13 +104,13 @@ def _is_free(array: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> bool
 
 
 def _counts_references() -> bool:
-    """Whether a count of references is one: CPython with its global lock."""
+    """Whether reference counts are exact: CPython with its global lock."""
     locked: Callable[[], bool] = getattr(sys, "_is_gil_enabled", lambda: True)
     return sys.implementation.name == "cpython" and locked()
 
 
 def put(results: list[Any], into: Into) -> list[Any]:
-    """The results, those that have an array to be put into copied there."""
+    """The results; those with an array in `into` are copied there."""
     for k, target in enumerate(into or ()):
         if target is not None:
             np.copyto(target, results[k])

@@ -11,9 +11,9 @@ from typing import Literal, NamedTuple
 
 
 class Outside(NamedTuple):
-    """What a function is below one number and above another, and a number between them.
+    """The value of a function below one number and above another, and a number between them.
 
-    libmvec is slow there: lane by lane. Tails of distributions and masked elements are often there.
+    libmvec is slow outside: lane by lane. Tails of distributions and masked elements are often outside.
     """
 
     low: float
@@ -26,14 +26,14 @@ class Outside(NamedTuple):
 class Function(NamedTuple):
     """One function.
 
-    name     the C library's for float64, to which f is added for float32
-    texts    what generated source calls it: of `math`, of NumPy, or of our own
-    scalar   what it is of one number in LLVM: an intrinsic, a call of the C library, or an expression of our
-             own (`llvm/expressions.py`)
-    libmvec  how many arguments the GNU C library's function of vectors takes; 0 if there is none
-    inlined  whether it is written out for the widest vectors (`llvm/vectormath/`)
+    name     the C library's for float64; f is appended for float32
+    texts    its names in generated source: in `math`, in NumPy, or our own
+    scalar   its scalar form in LLVM: an intrinsic, a call of the C library, or an expression of our own
+             (`llvm/expressions.py`)
+    libmvec  the number of arguments of the GNU C library's vector function; 0 if there is none
+    inlined  whether it is expanded inline for the widest vectors (`llvm/vectormath/`)
     outside  where libmvec is slow: for float64, and for float32 if that differs
-    device   how the device's `np` has it of libdevice: as it is, or leaving integers what they are; "" where
+    device   how the device's `np` wraps libdevice: as it is, or leaving integers unchanged; "" where
              numba-cuda has it in `math`
     """
 

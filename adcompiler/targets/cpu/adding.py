@@ -11,7 +11,7 @@ from adcompiler.targets.cpu.compiled import CpuKernel
 
 
 def scatters(array: Array) -> list[Array]:
-    """The accumulations that an array is the sum of; none if it is anything else."""
+    """The scatters that an array is the sum of; none if it is anything else."""
     if isinstance(array, Accumulate):
         return [array]
     terms = operands(array.body, "add") if isinstance(array, Map) else []
@@ -21,8 +21,8 @@ def scatters(array: Array) -> list[Array]:
 
 
 def adding(func: Func, number: int, precise: bool, threads: int | None) -> CpuKernel | None:
-    """The kernel that adds result `number` to what its buffer holds; None where it would do more than
-    scatter, or where products of matrices are called apart."""
+    """The kernel that adds result `number` to the contents of its buffer; None if it would do more than
+    scatter, or if matrix products are called separately."""
     ready = run((*OPTIMISE, *PREPARE, *FINISH), func)
     result = ready.results[number]
     read = any(result in arrays_read(a) for a in arrays_of(ready.roots))

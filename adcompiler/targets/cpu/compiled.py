@@ -26,19 +26,18 @@ from adcompiler.targets.llvm.runtime.jit import Native, compiled, report
 from adcompiler.targets.llvm.values import BrokenModuleError, UnsupportedError
 from adcompiler.targets.numba import modules
 
-MOST_LAYOUTS = 1000  # that are remembered
+MOST_LAYOUTS = 1000  # most layouts cached
 
-# How each nest is cut (blocks, and iterations a block), whether blocks run in parallel, and what arrays it
-# takes. And whether an iteration has so many points that loops inside it poll.
+# The blocks of each nest and their iterations; whether blocks run in parallel; the buffers; and whether an
+# iteration has so many points that loops inside it poll.
 Layout = tuple[tuple[int, ...], bool, list[tuple[tuple[int, ...], np.dtype]], bool]
 
 
 class Mode(NamedTuple):
-    """What a kernel is compiled for.
+    """The variant a kernel is compiled as.
 
-    divided    loops of the program divide their iterations among threads
-    low_trips  loops in their iterations are short (`low_trips.py`)
-    polled     an iteration of a nest has so many points that loops inside it poll for signals
+    divided program loops divide their iterations among threads low_trips loops in their iterations are short
+    (`low_trips.py`) polled an iteration of a nest has so many points that loops inside it poll for signals
     """
 
     divided: bool = False
@@ -50,9 +49,9 @@ PLAIN = Mode()
 
 
 class CpuKernel:
-    """A program and one kernel of it, whose blocks `threads` threads share where there are enough points
-    (None: as many as the process has). `plain` is that in the plain mode, if it has been made. What is
-    compiled `by_numba` one thread runs."""
+    """A program and one kernel of it. `threads` threads share its blocks if there are enough points (None: as
+    many as the process has). `plain` is the kernel in the plain mode, if it exists. Kernels compiled
+    `by_numba` run on one thread."""
 
     def __init__(
         self,
@@ -78,7 +77,7 @@ class CpuKernel:
             plan(self.kernel, k, nest in functions, nest in adding, nest in tiled)
             for k, nest in enumerate(nests)
         ]
-        # A program of scalars has no loops and no buffers: its results are picked from what it returns.
+        # A program of scalars has no loops and no buffers: its results are selected from the returned values.
         scalars = self.kernel.scalars
         self.computed = [s for s in scalars if s.rank]  # arrays whose lengths the kernel computes
         alone = not (self.plans or self.shapes or self.computed) and all(r in scalars for r in func.roots)
@@ -92,7 +91,7 @@ class CpuKernel:
 
     @cached_property
     def source(self) -> KernelSource:
-        """The kernel, for the compiler without numba."""
+        """The kernel, for the compiler other than numba."""
         kernel, nests = self.kernel, range(len(self.plans))
         params = [Param(name, "i64") for name in kernel.sizes]
         params += [Param(kernel.arrays[i], i.dtype, _known(i.shape)) for i in self.func.inputs]
@@ -108,13 +107,13 @@ class CpuKernel:
         return KernelSource(kernel.bare, params, results, shared, *how)
 
     def lengths(self, buffer: Buffer) -> Lengths:
-        """The lengths of a buffer, without the number of blocks; rows have room for all lanes of vectors."""
+        """The lengths of a buffer without the number of blocks; rows are padded to whole vectors."""
         found = lengths(buffer.shape)
         return (lambda sizes: widened(found(sizes))) if buffer.name in self.lanes.rows else found
 
     @cached_property
     def native(self) -> Native | None:
-        """The kernel compiled without numba, if that can be."""
+        """The kernel compiled without numba, if possible."""
         if self.by_numba:
             return None
         try:
@@ -128,7 +127,7 @@ class CpuKernel:
 
     @cached_property
     def serial(self) -> Callable[..., Sequence[Any]]:
-        """The kernel that runs its blocks one after the other."""
+        """The kernel that runs its blocks in order."""
         run = self.native
         if run is None:
             return _loaded(self.kernel.source)
@@ -136,7 +135,7 @@ class CpuKernel:
 
     @cached_property
     def parallel(self) -> Callable[..., Sequence[Any]]:
-        """The same machine code, whose blocks threads share; what only numba compiles runs on one."""
+        """The same machine code with blocks shared by threads; kernels compiled by numba run on one."""
         run = self.native
         if run is None:
             return self.serial
@@ -157,7 +156,7 @@ class CpuKernel:
     def launch(
         self, sizes: Sequence[int], args: Sequence[Any], into: Into = None
     ) -> tuple[list[np.ndarray], Sequence[Any]]:
-        """Run the kernel: its buffers, and what it returns."""
+        """Run the kernel; return its buffers and return values."""
         key = tuple(sizes)
         blocks, parallel, needed, _ = self.layouts.get(key) or self.layout(key)
         given = dict(zip(self.out, into or (), strict=False))
@@ -170,7 +169,7 @@ class CpuKernel:
         return self.layout(tuple(sizes))[1]
 
     def mode_at(self, sizes: Sequence[int]) -> Mode:
-        """The mode that these lengths ask for."""
+        """The mode for these lengths."""
         if self.is_long is not None and self.is_long(sizes):
             return Mode(divided=True, polled=self.divided.polls(sizes))
         if self.polls(sizes):
@@ -179,7 +178,7 @@ class CpuKernel:
 
     @cached_property
     def divided(self) -> CpuKernel:
-        """The kernel whose loops divide their iterations, for its layouts."""
+        """The kernel whose program loops divide their iterations, for its layouts."""
         return CpuKernel(self.made, self.precise, self.threads, Mode(divided=True))
 
     def polls(self, sizes: Sequence[int]) -> bool:
@@ -187,7 +186,7 @@ class CpuKernel:
         return self.layout(tuple(sizes))[3]
 
     def layout(self, sizes: tuple[int, ...]) -> Layout:
-        """What follows from the lengths of a call; the same lengths are likely to come again."""
+        """The layout for the lengths of a call, cached because lengths tend to repeat."""
         plans = [plan(sizes) for plan in self.plans]
         blocks = tuple([n for count, rows, _, _ in plans for n in (count, rows)])
         long = sum(points for _, _, points, _ in plans) >= PARALLEL
@@ -202,7 +201,7 @@ class CpuKernel:
         return made
 
     def check(self, scalars: Sequence[Any]) -> None:
-        """Raise the error of the first check that does not hold."""
+        """Raise the error of the first check that fails."""
         require(self.func, [scalars[self.kernel.scalars.index(c.holds)] for c in self.func.checks])
 
     def results(self, args: Sequence[Any], buffers: list[np.ndarray], scalars: Sequence[Any]) -> list[Any]:

@@ -1,6 +1,6 @@
-"""Matrix products after a kernel (GEMM): results that nothing else reads, of factors that it computes.
+"""Matrix products after a kernel (GEMM): results with no other reader, of factors that the kernel computes.
 
-If a program has loops and a product comes last, as for the gradient of a matrix that every iteration reads,
+If a program has loops and ends with a product, as for the gradient of a matrix that every iteration reads,
 the product has a separate kernel, and the other one is the same as without products.
 """
 
@@ -23,14 +23,15 @@ Multiply = Callable[[str, Dtype], Callable[..., list[Any]]]  # the kernel of a p
 
 
 class _Product(NamedTuple):
-    """A call of a product; `turned`, its transpose is the result."""
+    """A call of a product; if `turned`, the result is its transpose."""
 
     call: Call
     turned: bool
 
 
 class GemmEpilogue:
-    """The last products of a program, beside the kernel of the rest: its `program` gives their factors."""
+    """The final products of a program, run after the kernel of the rest: its `program` computes their
+    factors."""
 
     def __init__(self, func: Func, multiply: Multiply) -> None:
         self.func, self.multiply = func, multiply
@@ -46,7 +47,7 @@ class GemmEpilogue:
     def __call__(
         self, kernel: Callable[..., list[Any]], sizes: Sequence[int], args: Sequence[Any], into: Into = None
     ) -> list[Any]:
-        """The results, by the kernel of the program: arrays, or scalars where the rank is 0."""
+        """The results, computed by the kernel of the program: arrays, or scalars of rank 0."""
         given = dict(zip(self.func.results, into or (), strict=False))
         made = kernel(sizes, args, [given.get(a) for a in self.made])
         values: dict[Array, Any] = dict(zip(self.made, made, strict=True))
@@ -65,7 +66,7 @@ class GemmEpilogue:
     def product(
         self, product: _Product, operands: Sequence[np.ndarray], into: np.ndarray | None
     ) -> np.ndarray:
-        """The product of arrays, put `into` one if it is given."""
+        """The product of arrays, stored in `into` if given."""
         op, axes = product.call.op, OPERANDS[product.call.op]
         sizes = dict(zip(axes[0] + axes[1], operands[0].shape + operands[1].shape, strict=True))
         kernel = self.multiply(op, product.call.dtype)
@@ -87,7 +88,7 @@ def product_of_two(op: str, dtype: Dtype) -> Func:
 
 
 def worth(func: Func) -> bool:
-    """Whether a program has loops, and all its calls are products that come last."""
+    """Whether a program has loops, and all its calls are final products."""
     arrays = arrays_of(func.roots)
     calls = {a for a in arrays if isinstance(a, Call)}
     last = {p.call for r in func.results if (p := _last(r, func)) is not None}
@@ -95,7 +96,7 @@ def worth(func: Func) -> bool:
 
 
 def _last(result: Array, func: Func) -> _Product | None:
-    """The product that a result is, if nothing else reads it."""
+    """The product that a result is, if it has no other reader."""
     match result:
         case Call() as made:
             turned = False

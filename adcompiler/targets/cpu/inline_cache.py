@@ -1,4 +1,4 @@
-"""The inline cache of calls: the data for the fast path of calls that are like an earlier one.
+"""The inline cache of calls: the data for the fast path of calls that resemble an earlier one.
 
 `targets/llvm/runtime/inline_cache.py` is that fast path.
 """
@@ -40,10 +40,11 @@ def door(
     plain: bool,
     general: Callable[..., Any],
 ) -> Callable[..., Any] | None:
-    """The function for calls with arguments like these, which `fit`; `general` is called with all others.
+    """The fast path for calls with arguments like these, which `fit`; all others call `general`.
 
-    `structure` says how results nest; `plain`, whether numbers among them are Python's. None if there is no
-    door: for containers as results, many threads, arrays whose lengths a kernel computes, and other backends.
+    `structure` is the nesting of results, and `plain` whether scalars among them are Python numbers. None if
+    there is no fast path: for containers as results, many threads, arrays of computed lengths, and other
+    backends.
     """
     kernel = kernel_at(executable, sizes)
     if not (isinstance(kernel, CpuKernel) and kernel.native is not None and _nests(structure)):
@@ -68,8 +69,8 @@ def door(
 
 
 def fits(kind: Kind, arg: Any) -> bool:
-    """Whether doors take an argument of a type: a number, an array that kernels take as it is, or what was
-    known at compile time."""
+    """Whether fast paths accept an argument of a type: a number, an array that kernels use in place, or a
+    value known at compile time."""
     if type(arg) is np.ndarray and isinstance(kind, ArgType):
         known = arg.ndim > 0 and arg.dtype == NUMPY[kind.dtype]
         return known and arg.flags.c_contiguous and arg.flags.aligned
@@ -77,14 +78,14 @@ def fits(kind: Kind, arg: Any) -> bool:
 
 
 def _nests(structure: Any) -> bool:
-    """Whether doors nest results so: tuples."""
+    """Whether fast paths support a nesting of results: tuples only."""
     if isinstance(structure, tuple):
         return all(map(_nests, structure))
     return structure is None
 
 
 class _Table:
-    """The parts of the table, and the objects whose addresses stand in it."""
+    """The parts of the table, and the objects whose addresses it contains."""
 
     def __init__(self, kernel: CpuKernel) -> None:
         self.kernel = kernel
@@ -92,15 +93,15 @@ class _Table:
         self.makers: list[int] = []
         self.words: list[int] = []
         self.outputs: list[int] = []
-        self.held: list[Any] = [kernel.native]  # of which the table has an address too
+        self.held: list[Any] = [kernel.native]  # the table has its address, too
 
     def address(self, held: Any) -> int:
-        """The address of an object, which is held."""
+        """The address of an object, which is kept alive."""
         self.held.append(held)
         return id(held)
 
     def argument(self, kind: Kind, arg: Any) -> None:
-        """An argument of the call, and the parameter of the kernel that it is."""
+        """Add an argument of the call, and the kernel's parameter for it."""
         if isinstance(kind, Static):
             self.arguments += [self.address(arg), 0, SAME, 0]
             return
@@ -111,12 +112,12 @@ class _Table:
         self.words += [0, *np.shape(arg)]
 
     def buffer(self, shape: tuple[int, ...], dtype: np.dtype) -> None:
-        """A parameter of the kernel that is made for the call."""
+        """Add a parameter of the kernel that is allocated for the call."""
         self.makers += [self.address(POOL.maker(shape, dtype)), len(self.words)]
         self.words += [0, *shape]
 
     def nest(self, structure: Any, flat: Iterator[tuple[Any, int | None]], plain: bool) -> None:
-        """The results; `flat` gives those of the program, and in which buffers they are."""
+        """Add the results; `flat` yields those of the program and their buffers."""
         if isinstance(structure, tuple):
             for part in structure:
                 self.nest(part, flat, plain)
@@ -131,11 +132,11 @@ class _Table:
         self.outputs += [NUMBERS[result.dtype], self.number(result), kind]
 
     def number(self, result: Any) -> int:
-        """The word in which the kernel leaves a number: they follow its parameters."""
+        """The word in which the kernel leaves a scalar, after its parameters."""
         return len(self.words) + self.kernel.kernel.scalars.index(result)
 
     def text(self, run: int) -> bytes:
-        """The table, of a kernel at an address."""
+        """The table for a kernel at an address."""
         checks = [self.number(c.holds) for c in self.kernel.func.checks]
         words = [*self.words, *[0] * len(self.kernel.kernel.scalars)]
         parts = self.arguments, self.makers, words, checks, self.outputs

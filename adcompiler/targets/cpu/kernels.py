@@ -19,20 +19,19 @@ from adcompiler.passes.order.gemm import Product, chosen, with_calls
 from adcompiler.targets.buffers import Into
 from adcompiler.targets.cpu.compiled import PLAIN, Mode
 
-MOST_LENGTHS = 1000  # of calls whose kernels are remembered
-MOST_KNOWN = 8  # programs for calls of whose lengths something is known
+MOST_LENGTHS = 1000  # most calls' lengths whose kernels are cached
+MOST_KNOWN = 8  # most programs specialised for lengths
 
 Sizes = Sequence[int]  # the values of a program's size symbols
 Pays = Callable[[Sizes], bool]
 
 
 class Configuration(NamedTuple):
-    """What lengths decide about a kernel.
+    """The choices about a kernel that depend on lengths.
 
-    known      which lengths are constants, and which of those that are likely to be equal are one symbol
-    products   the numbers of the matrix products that BLAS computes
-    reordered  sums over pairs are interchanged, or bounded where a matrix is zero
-    mode       what one kernel's source is compiled for (`compiled.py`)
+    known which lengths are constants, and which of those that are likely to be equal are one symbol products
+    the numbers of the matrix products that BLAS computes reordered sums over pairs are interchanged, or
+    bounded where a matrix is zero mode the variant one kernel's source is compiled as (`compiled.py`)
     """
 
     known: Known = NOTHING
@@ -42,13 +41,13 @@ class Configuration(NamedTuple):
 
 
 def never(sizes: Sizes) -> bool:
-    """That of a program which has no other form."""
+    """The default for programs without an alternative."""
     return False
 
 
 class Form(NamedTuple):
-    """A program for the scheduler, and another one for the same, which is better for lengths where it `pays`;
-    `around` adds to a kernel what is computed after it."""
+    """A program for the scheduler, and an equivalent one that is better for lengths where it `pays`. `around`
+    adds to a kernel the work done after it."""
 
     func: Func
     other: Func | None = None
@@ -57,28 +56,27 @@ class Form(NamedTuple):
 
 
 class Target(Protocol):
-    """What programs are compiled for."""
+    """A target of compilation."""
 
     def products(self, func: Func) -> tuple[Sequence[Product], int | None]:
-        """The products that BLAS could compute, and from how many points on a call is worth it, if not as
-        usual."""
+        """The products that BLAS could compute, and the least points worth a call, if not the default."""
         ...
 
     def form(self, func: Func) -> Form:
-        """The program as the scheduler takes it."""
+        """The program for the scheduler."""
         ...
 
     def compiled(self, func: Func, mode: Mode, plain: Any) -> Any:
-        """The kernel of a form; `plain` is that in the plain mode, for others."""
+        """The kernel of a form; for other modes, `plain` is the kernel in the plain mode."""
         ...
 
     def mode(self, kernel: Any, sizes: Sizes) -> Mode:
-        """The mode for lengths, as the kernel in the plain mode tells."""
+        """The mode for lengths, chosen by the kernel in the plain mode."""
         ...
 
 
 class _Program:
-    """A program with what BLAS could compute of it, and its forms."""
+    """A program with its possible BLAS calls, and its forms."""
 
     def __init__(self, func: Func, target: Target) -> None:
         self.func, self.target = func, target
@@ -100,7 +98,7 @@ class _Program:
 
 
 class KernelSelector:
-    """A program compiled for a target; `known` says what a kernel for some lengths may know of them. Each
+    """A program compiled for a target. `known` gives the facts about lengths that a kernel may rely on. Each
     program is `optimised` when first needed."""
 
     def __init__(
@@ -117,13 +115,13 @@ class KernelSelector:
         self.making = Locked(RLock)
 
     def __call__(self, sizes: Sizes, args: Sequence[Any], into: Into = None) -> list[Any]:
-        """The results: arrays, or scalars where the rank is 0."""
+        """The results: arrays, or scalars of rank 0."""
         contiguous = into is None or all(b is None or b.flags.c_contiguous for b in into)
         found: list[Any] = (self.at(sizes) if contiguous else self.at(sizes, False))(sizes, args, into)
         return found
 
     def at(self, sizes: Sizes, contiguous: bool = True) -> Any:
-        """The kernel of a call; BLAS computes no results that are not `contiguous`."""
+        """The kernel of a call; BLAS computes only `contiguous` results."""
         key = tuple(sizes)
         if contiguous and key in self.selected:
             return self.selected[key]
@@ -135,11 +133,11 @@ class KernelSelector:
 
     @property
     def general(self) -> Any:
-        """The kernel for lengths of which nothing is known."""
+        """The kernel that assumes nothing about lengths."""
         return self.kernel(Configuration())
 
     def select(self, sizes: Sizes, contiguous: bool = True) -> Configuration:
-        """What the lengths of a call decide."""
+        """The configuration for the lengths of a call."""
         known = self.known(sizes)
         if known not in self.programs and len(self.programs) >= MOST_KNOWN:
             known = NOTHING
@@ -150,7 +148,7 @@ class KernelSelector:
         return found._replace(mode=self.target.mode(self.kernel(found), sizes))
 
     def program(self, known: Known) -> _Program:
-        """The program for any lengths, or for those of which so much is known."""
+        """The program for any lengths, or specialised for known ones."""
         with self.making.lock:
             if known not in self.programs:
                 func = self.optimised(for_lengths(self.func, known))
@@ -158,7 +156,7 @@ class KernelSelector:
             return self.programs[known]
 
     def form(self, configuration: Configuration) -> Form:
-        """The program as the scheduler takes it."""
+        """The program for the scheduler."""
         with self.making.lock:
             return self.program(configuration.known).form(configuration.products)
 

@@ -27,20 +27,20 @@ from adcompiler.targets.cpu.kernels import Form, KernelSelector, Pays, Sizes
 
 @dataclass(frozen=True)
 class Cpu:
-    """Processors: kernels that `threads` threads share (None: as many as the process has); `precise`, without
-    mathematics in vectors. Or numba compiles them, for one thread."""
+    """Processors. `threads` threads share a kernel (None: as many as the process has); `precise` disables
+    vectorised mathematics; `by_numba` compiles with numba, for one thread."""
 
     precise: bool = False
     threads: int | None = None
     by_numba: bool = False
 
     def products(self, func: Func) -> tuple[Sequence[Product], int | None]:
-        """Products after all loops of a program are worth a call earlier: the kernel stays as it is."""
+        """A lower threshold applies to products after all loops of a program: the kernel stays unchanged."""
         products = found(func)
         return products, CALL_POINTS if products and worth(with_calls(func, products)) else None
 
     def form(self, func: Func) -> Form:
-        """Passes up to the choice of the order of loops; products that come last stand after the kernel."""
+        """Apply passes up to the choice of loop orders; final products run after the kernel."""
         if not worth(func):
             return _alternatives(run(PREPARE, func))
         apart = GemmEpilogue(func, self.multiply)
@@ -52,57 +52,57 @@ class Cpu:
         return _product(op, dtype, self.precise, self.threads)
 
     def compiled(self, func: Func, mode: Mode, plain: CpuKernel | None) -> CpuKernel:
-        """The last passes, the schedule, and what it materialises."""
+        """Apply the last passes, schedule, and materialise."""
         made = scheduled(run(FINISH, func)) if plain is None else plain.made
         return CpuKernel(made, self.precise, self.threads, mode, plain, by_numba=self.by_numba)
 
     def mode(self, kernel: CpuKernel, sizes: Sizes) -> Mode:
-        """What the kernel's loops and points ask for; numba's kernels have one form."""
+        """The mode that suits the kernel's loops and points; numba's kernels have only one."""
         return kernel.mode_at(sizes) if not self.by_numba else PLAIN
 
 
 @dataclass(frozen=True)
 class Finished(Cpu):
-    """Processors, for a program that has been through all passes."""
+    """Processors, for a program to which all passes have been applied."""
 
     def products(self, func: Func) -> tuple[Sequence[Product], int | None]:
-        """None are looked for."""
+        """No products are sought."""
         return (), None
 
     def form(self, func: Func) -> Form:
-        """As it is."""
+        """The program unchanged."""
         return Form(func)
 
     def compiled(self, func: Func, mode: Mode, plain: CpuKernel | None) -> CpuKernel:
-        """The schedule, and what it materialises."""
+        """Schedule and materialise."""
         made = scheduled(func) if plain is None else plain.made
         return CpuKernel(made, self.precise, self.threads, mode, plain)
 
 
 @dataclass(frozen=True)
 class Cuda:
-    """Devices; with `atomics` sums at computed places have other last bits in every run, and with `fast`
-    mathematics is approximate."""
+    """Devices. With `atomics`, the last bits of scatters differ between runs; with `fast`, mathematics is
+    approximate."""
 
     atomics: bool = False
     fast: bool = False
 
     def products(self, func: Func) -> tuple[Sequence[Product], int | None]:
-        """Those of two matrices that are large."""
+        """Large products of two matrices."""
         return [p for p in found(func) if not p.cases], None
 
     def form(self, func: Func) -> Form:
-        """All passes come when it is compiled."""
+        """The program unchanged: all passes run when it is compiled."""
         return Form(func)
 
     def compiled(self, func: Func, mode: Mode, plain: Any) -> Any:
-        """The program on a device, which has its own kernels for small and large calls."""
+        """The program on a device, with its own kernels for small and large calls."""
         from adcompiler.targets.cuda.backend import executable
 
         return executable(func, self.atomics, self.fast)
 
     def mode(self, kernel: Any, sizes: Sizes) -> Mode:
-        """There is one."""
+        """The only mode."""
         return PLAIN
 
 
@@ -112,13 +112,12 @@ def _product(op: str, dtype: Dtype, precise: bool, threads: int | None) -> Kerne
 
 
 def finished(func: Func) -> KernelSelector:
-    """The kernels of a program that has been through all passes."""
+    """The kernels of a program to which all passes have been applied."""
     return KernelSelector(Finished(), func)
 
 
 def _alternatives(func: Func) -> Form:
-    """A program, and that with loops in another order, if it has one: sums bounded by triangles, or
-    interchanged."""
+    """A program, and the same with other loop orders, if any: sums bounded by triangles, or interchanged."""
     bounded = triangles(func)
     if bounded.across:
         of = lengths(rows(bounded))
@@ -130,14 +129,14 @@ def _alternatives(func: Func) -> Form:
 
 
 def _interchange_pays(other: Func) -> Pays:
-    """Whether the sums that are interchanged should be."""
+    """A predicate: whether to interchange these sums."""
     each = [lengths(a.domain) for a in arrays_of(other.roots) if a in other.interchanged]
     return lambda sizes: all(interchange_pays(of(sizes)) for of in each)
 
 
 def shares(func: Func) -> bool:
-    """Whether all sums that are interchanged share a loop with others of several loops. A sum that needs all
-    of another one does not."""
+    """Whether each interchanged sum shares a loop with others of several loops. A sum that needs all of
+    another one does not."""
     tasks = [t for t in schedule(func).tasks if t.array in func.interchanged]
     nests = ([o for o in t.loops[0].tasks if o.array not in func.interchanged] for t in tasks)
     return bool(tasks) and all(any(len(o.order) > 1 for o in others) for others in nests)

@@ -1,4 +1,5 @@
-"""How many threads share the blocks of a kernel, and the pool's workers (`llvm/runtime/pool.py`)."""
+"""The number of threads that share the blocks of a kernel, and the pool's workers
+(`llvm/runtime/pool.py`)."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def get_num_threads() -> int:
 
 
 def checked(count: Any, what: str = "") -> int:
-    """A number of threads; Error for what is none."""
+    """A number of threads; Error if it is invalid."""
     try:
         number = 0 if isinstance(count, bool) else operator.index(count)
     except TypeError:
@@ -53,8 +54,8 @@ def checked(count: Any, what: str = "") -> int:
 
 
 def region(wanted: int | None = None) -> tuple[int, int]:
-    """What a kernel is given to run in parallel: the address of the pool's `launch`, and how many threads
-    share; or 0 and 1, where it must run alone."""
+    """The arguments of a kernel that runs in parallel: the address of the pool's `launch`, and the number of
+    threads; 0 and 1 if it must run alone."""
     count = wanted or get_num_threads()
     if count > 1 + _STATE.workers:
         _STATE.grow(count - 1)
@@ -69,20 +70,20 @@ def _from_environment() -> int:
 
 
 class _State:
-    """What this process has of the pool."""
+    """The state of the pool in this process."""
 
     def __init__(self) -> None:
         self.chosen: int | None = None
-        self.workers = 0  # asked for; fewer run where the system has no more
+        self.workers = 0  # requested; fewer run if the system has no more
         self.launch = 0
         self.lock = threading.Lock()
 
     def grow(self, workers: int) -> None:
-        """Start workers up to a number."""
+        """Start workers up to the given number."""
         with self.lock:
             made = _functions()
             if made is None:
-                self.workers = MOST_THREADS  # the system has no such threads: kernels run alone
+                self.workers = MOST_THREADS  # not supported here: kernels run on one thread
                 return
             with _without_signals():
                 while self.workers < workers:
@@ -91,7 +92,7 @@ class _State:
             self.launch = made.address
 
     def renew(self) -> None:
-        """What a child of `fork` has: no worker, whatever they did."""
+        """Reset the state in a forked child, which has no workers."""
         self.lock = threading.Lock()
         if self.launch:
             made = _functions()
@@ -101,7 +102,7 @@ class _State:
 
 
 class _Functions:
-    """The pool's functions in this process, which stay: workers sleep in their machine code to the end."""
+    """The pool's functions in this process, never freed: workers sleep in their machine code."""
 
     def __init__(self, library: Any) -> None:
         self.address: int = library["launch"]
@@ -126,7 +127,7 @@ def _functions() -> _Functions | None:
 
 @contextmanager
 def _without_signals() -> Iterator[None]:
-    """Threads that are started inside leave signals to those of Python."""
+    """Threads started inside leave signals to Python's threads."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

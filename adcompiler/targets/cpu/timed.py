@@ -27,7 +27,7 @@ class _Stamped(Emitter):
     def __init__(self, made: Scheduled, has_clock: bool, divides: bool) -> None:
         super().__init__(made, divides=divides)
         self.has_clock = has_clock
-        self.items: list[Loop | Task] = []  # nests, loops of the program and calls
+        self.items: list[Loop | Task] = []  # nests, program loops and calls
         self.rest: list[Task] = []
         count = sum(isinstance(i, Loop | Recurrence) or _is_call(i) for i in self.schedule.body)
         self.stamps = [f"_{when}{k}" for k in range(count) for when in ("start", "stop")] if has_clock else []
@@ -56,9 +56,9 @@ def _is_call(item: Loop | Task) -> bool:
 
 
 class Timed(CpuKernel):
-    """A program whose kernel has a clock; `items` are what it tells the time of, `rest` are single numbers.
+    """A program whose kernel has a clock. `items` are timed, `rest` are scalar statements.
 
-    `threaded` says whether it runs on all threads or on one; else its lengths do, as at any call.
+    `threaded` makes it run on all threads or on one; otherwise lengths decide, as at any call.
     """
 
     def __init__(
@@ -78,13 +78,13 @@ class Timed(CpuKernel):
 
     @property
     def has_clock(self) -> bool:
-        """Whether items are timed: other processors than x86's let only the system read their counters."""
+        """Whether items are timed: only x86 processors let programs read their counters."""
         return platform.machine().lower() in ("x86_64", "amd64")
 
 
 def repeated(call: Callable[[], object], least: float) -> list[float]:
-    """When calls started that take `least` seconds together, and when the last one ended; at least five,
-    after a first one that compiles."""
+    """The start times of calls that take `least` seconds together (at least five), and the end of the last; a
+    first call compiles."""
     call()
     starts = [perf_counter()]
     while len(starts) <= FEWEST_CALLS or (starts[-1] - starts[0] < least and len(starts) < MOST_CALLS):

@@ -1,4 +1,4 @@
-"""Kernels ahead of time: PTX or machine code in files, and a manifest that says how to launch them."""
+"""Ahead-of-time kernels: PTX or machine code in files, and a manifest of how to launch them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ORDER = (
 
 
 def parsed_arch(text: str) -> tuple[int, int]:
-    """A generation of devices, as in sm_90, as a pair."""
+    """A compute capability, such as sm_90, as a pair."""
     found = re.fullmatch(r"(?:sm_)?(\d+)(\d)", text)
     if found is None:
         raise Error(f"unknown architecture {text!r}", remedy="write sm_80 or sm_90")
@@ -60,7 +60,7 @@ def build(functions: Mapping[str, Func], folder: Path, arch: tuple[int, int], fo
 
 
 def assembled(ptx: str, arch: tuple[int, int]) -> bytes:
-    """PTX as machine code of a device."""
+    """PTX assembled to machine code."""
     from cuda.core import Linker, LinkerOptions, ObjectCode
 
     options = LinkerOptions(arch=f"sm_{arch[0]}{arch[1]}")

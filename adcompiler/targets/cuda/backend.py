@@ -1,4 +1,4 @@
-"""Entry to the CUDA backend: reports missing parts before anything of numba-cuda is imported."""
+"""Entry to the CUDA backend: reports missing parts before importing numba-cuda."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class DeviceError(Error):
 def executable(func: Func, atomics: bool = False, fast: bool = False) -> Any:
     """A program on the device; Error if there is none.
 
-    With `atomics` sums at computed places are faster and have other last bits in every run; with `fast`
-    mathematics is approximate.
+    With `atomics` scatters are faster, but their last bits differ between runs; with `fast` mathematics is
+    approximate.
     """
     require_device()
     from adcompiler.targets.cuda.executable import CudaExecutable
@@ -28,14 +28,14 @@ def executable(func: Func, atomics: bool = False, fast: bool = False) -> Any:
 
 
 def of_device(func: Func) -> Scheduled:
-    """The loop nests of which the kernels of a program are made."""
+    """The loop nests for the kernels of a program."""
     from adcompiler.targets.cuda.emit.order import STYLE
 
     return scheduled(run(KERNEL, func), STYLE)
 
 
 def kernels(func: Func) -> str:
-    """The kernels of a program as they are generated, one a nest."""
+    """The generated kernels of a program, one per nest."""
     from adcompiler.targets.cuda.emit.device_emitter import DeviceEmitter
     from adcompiler.targets.cuda.emit.texts import texts
 

@@ -19,7 +19,7 @@ from adcompiler.targets.cuda.device.device import SIMULATED
 from adcompiler.targets.cuda.emit.order import STYLE
 from adcompiler.targets.cuda.program import DeviceProgram
 
-_one_at_a_time = threading.RLock()  # memory is kept from call to call; the simulator runs one kernel
+_one_at_a_time = threading.RLock()  # memory is reused across calls; the simulator runs one kernel
 SMALL = 2 if SIMULATED else 2048  # points up to which one block computes all nests in one kernel
 LARGE_ITERATION = 10**9 if SIMULATED else 2**15  # points of an iteration from which the host runs a loop
 
@@ -27,8 +27,8 @@ LARGE_ITERATION = 10**9 if SIMULATED else 2**15  # points of an iteration from w
 class CudaExecutable:
     """A program on a device.
 
-    Small calls are one kernel on one block, others a kernel a nest. The iterations of a program's loops are
-    taken by one block, or by the host if they are large.
+    Small calls are one kernel on one block, others one kernel per nest. One block runs the iterations of
+    program loops, or the host if they are large.
     """
 
     def __init__(self, made: Scheduled, atomics: bool = False, fast: bool = False) -> None:
@@ -37,7 +37,7 @@ class CudaExecutable:
         self.programs: dict[tuple[bool, bool, bool, tuple[int, ...]], DeviceProgram] = {}
 
     def __call__(self, sizes: Sequence[int], args: Sequence[Any], into: Into = None) -> list[Any]:
-        """The results, in the caller's kind of array, or scalars where the rank is 0."""
+        """The results, in the caller's array type, or scalars of rank 0."""
         caller = Caller(args, into)
         with _one_at_a_time:
             half = any(map(is_half, caller.args))
@@ -52,7 +52,7 @@ class CudaExecutable:
     def program(
         self, sizes: Sequence[int], half: bool = False, narrow: tuple[int, ...] = ()
     ) -> DeviceProgram:
-        """The kernels for these lengths, and for arguments and results that are stored in 16 bits or not."""
+        """The kernels for these lengths, and for arguments and results stored in 16 bits or not."""
         large = self.get(half=half, narrow=narrow)
         if large.iteration_points(sizes) > LARGE_ITERATION:
             return self.get(hosted=True, narrow=narrow)
@@ -66,7 +66,7 @@ class CudaExecutable:
         half: bool = False,
         narrow: tuple[int, ...] = (),
     ) -> DeviceProgram:
-        """The program on one block or on all, with its loops there or on the host."""
+        """The program on one block or on all, with its loops on the device or on the host."""
         key = alone, hosted, half, narrow
         if key not in self.programs:
             self.programs[key] = DeviceProgram(
@@ -76,11 +76,11 @@ class CudaExecutable:
 
     @cached_property
     def takes_whole(self) -> bool:
-        """Whether loops or routines take whole arrays, and not kernels element by element."""
+        """Whether loops or routines take whole arrays, rather than element by element."""
         return any(isinstance(a, Item | Call) for a in arrays_of(self.func.roots))
 
     def widened(self, sizes: Sequence[int], caller: Caller) -> list[Any]:
-        """The arguments with copies of float32 of those that are stored in 16 bits."""
+        """The arguments, with those stored in 16 bits copied to float32."""
         places = [k for k, arg in enumerate(caller.args) if is_half(arg)]
         if tuple(places) not in self.copies:
             inputs = [self.func.inputs[k] for k in places]

@@ -1,4 +1,4 @@
-"""The number of threads of a nest and their shares: determined only by lengths, so sums keep their bits."""
+"""The threads of a nest and their shares: determined by lengths only, so sums keep their bits."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from math import prod
 
 @dataclass(frozen=True)
 class Machine:
-    """What kernels are launched for: threads a block, lanes a warp, threads that keep a device busy, how
-    many points are enough for a thread each, and from how many iterations on a loop reads from tiles."""
+    """The parameters of launches: threads per block, lanes per warp, threads that keep a device busy, points
+    that are enough for one thread each, and the least iterations of a tiled loop."""
 
     threads: int
     warp: int
@@ -22,14 +22,14 @@ class Machine:
 
 DEVICE = Machine(threads=256, warp=32, busy=2**18, enough=2**14, most_blocks=2**12, tile=256)
 SIMULATOR = Machine(threads=4, warp=4, busy=16, enough=12, most_blocks=3, tile=4)
-FEWEST_ITERATIONS = 32  # of a loop that is cut into slices
+FEWEST_ITERATIONS = 32  # of a sliced loop
 MOST_SLICES = 1024
 
 
 @dataclass(frozen=True)
 class Launch:
-    """Threads of a nest: which teams, the blocks along both axes of the grid, iterations a slice (0: not
-    cut), and whether loops read from tiles: wide ones have so many iterations and bytes."""
+    """The threads of a nest: the team, the blocks along both axes of the grid, iterations per slice (0: not
+    sliced), and whether loops are tiled, with the iterations and bytes of wide tiles."""
 
     team: str
     blocks: int
@@ -46,8 +46,8 @@ def launch(
 ) -> Launch:
     """The threads of a nest over `points` with `iterations` inside each.
 
-    `inner` is the length of the loop that may be cut, if one may; `neighbours` if a team reads neighbours
-    inside; `shared` the length of the longest loop that may read from tiles.
+    `inner` is the length of the loop that may be sliced, if any; `neighbours` is whether a team reads
+    adjacent elements inside; `shared` is the length of the longest loop that may be tiled.
     """
     team = _team(machine, points, iterations, neighbours, inner is not None)
     width = {"": 1, "warp": machine.warp, "block": machine.threads}[team]
@@ -74,5 +74,5 @@ def _team(machine: Machine, points: int, iterations: int, neighbours: bool, slic
 
 
 def points_of(lengths: Sequence[int]) -> int:
-    """How many points there are."""
+    """The number of points."""
     return prod(max(n, 0) for n in lengths)

@@ -75,7 +75,7 @@ def multiply(op: str, operands: list[Any], out: Any, stream: Any) -> None:
 
 
 def _library() -> str | None:
-    """The library that makes products: CuPy or PyTorch, if it is imported and has the device."""
+    """The library for products: CuPy or PyTorch, if it is imported and has the device."""
     if SIMULATED:
         return None
     if "cupy" in sys.modules:

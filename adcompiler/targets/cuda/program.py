@@ -1,4 +1,4 @@
-"""The kernels of a program, and a call of them."""
+"""The kernels of a program, and calls of them."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from adcompiler.targets.cuda.product import multiply
 from adcompiler.targets.cuda.scatter import fill, scatter
 
 MACHINE = SIMULATOR if SIMULATED else DEVICE
-MOST_PLANS = 4096  # that are remembered
-ONE_BLOCK = 4 if SIMULATED else 256  # threads of a block that works alone
-FEWEST = 4  # iterations that are left, for which it is worth to capture one
+MOST_PLANS = 4096  # most plans cached
+ONE_BLOCK = 4 if SIMULATED else 256  # threads of a single block
+FEWEST = 4  # remaining iterations from which a capture pays
 STEPS = {
     "sum": "total + part[k, i]",
     "prod": "total * part[k, i]",
@@ -58,15 +58,15 @@ def add_slices(part, out{numbers}):
 
 @cache
 def add_slices(op: str, row: tuple[int, ...] = ()) -> Any:
-    """The kernel that reduces the first axis of a matrix, to a row of what is given: of which number, numbers
-    at these places say."""
+    """The kernel that reduces the first axis of a matrix into a row of the output; numbers at the places
+    `row` select the row."""
     spot = "".join(f"uint64(numbers[{place}]), " for place in row)
     text = TEXT.format(step=STEPS[op], row=spot, numbers=", numbers" * bool(row))
     return loaded(with_header("# Sums of slices.\n", text), "add_slices")
 
 
 class DeviceProgram:
-    """The kernels of a program, and the memory that they need besides inputs and results."""
+    """The kernels of a program, and their memory other than inputs and results."""
 
     def __init__(
         self,
@@ -92,21 +92,20 @@ class DeviceProgram:
 
     @cached_property
     def wide(self) -> bool:
-        """Whether there is work that one block would do badly: sums at computed places, and products."""
+        """Whether there is work unsuitable for one block: scatters and products."""
         return any(isinstance(s, Scatter | Product) for s in self.steps)
 
     def points(self, sizes: Sequence[int]) -> int:
-        """The points of the largest nest, as far as lengths are known before the call."""
+        """The points of the largest nest, from lengths known before the call."""
         return max((points_of(of(sizes)) for of in self.domains), default=1)
 
     def iteration_points(self, sizes: Sequence[int]) -> int:
-        """The points of the largest nest of an iteration of a loop, as far as lengths are known before the
-        call."""
+        """The points of the largest nest in an iteration, from lengths known before the call."""
         return max((points_of(of(sizes)) for of in self.iteration_domains), default=0)
 
     @cached_property
     def iteration_domains(self) -> list[Lengths]:
-        """The lengths of all loops that one block shares."""
+        """The lengths of all loops shared by the threads of one block."""
         return [lengths(tuple(n for n in d if not computed((n,)))) for d in self.emitter.shared_domains]
 
     @cached_property
@@ -122,7 +121,7 @@ class DeviceProgram:
         return self.known[shape]
 
     def fills(self, k: int, target: Any) -> bool:
-        """Whether kernels may store a result in an array of the caller; others are copied there."""
+        """Whether kernels may store a result directly in the caller's array; others are copied."""
         array = self.func.results[k]
         own = array.rank > 0 and self.func.results.index(array) == k and self.labels[array] in self.out
         return own and target.is_c_contiguous() and (array in self.emitter.narrowed or not is_half(target))
@@ -135,9 +134,9 @@ class DeviceProgram:
         into: Mapping[int, Any] | None = None,
         apart: Collection[int] = (),
     ) -> list[Any]:
-        """The results on the device; those of rank 0 as NumPy's scalars. Those of `into` are written there:
-        by kernels, while they read arguments, if they are `apart`."""
-        if self.stream is not stream:  # the memory that is kept may be in use on another one
+        """The results on the device; those of rank 0 are NumPy scalars. Results in `into` are written there:
+        directly by kernels if they are `apart` from arguments."""
+        if self.stream is not stream:  # kept memory may be in use on the other stream
             if self.stream is not None:
                 cuda.synchronize()
             self.stream = stream
@@ -159,7 +158,7 @@ class DeviceProgram:
 
 
 class _Call:
-    """One call: what the names in kernels stand for."""
+    """One call: the values of the names in kernels."""
 
     def __init__(
         self,
@@ -179,7 +178,7 @@ class _Call:
         for k, array in into.items():
             self.values[program.labels[program.func.results[k]]] = array
         self.iterations: dict[str, int] = {}
-        self.by_host = False  # whether what has been launched depends on what the host knew, or read back
+        self.by_host = False  # whether launches depend on values known to, or read by, the host
         self.pending = {b.name: b for b in self.emitter.buffers}
         for step in program.steps:
             self.step(step)
@@ -187,7 +186,8 @@ class _Call:
     # -- what names stand for ------------------------------------------------------------------
 
     def value(self, name: str) -> Any:
-        """What a name stands for; a buffer is made when it is first needed: then its lengths are known."""
+        """The value of a name; buffers are allocated when first needed, since their lengths are known
+        then."""
         if name not in self.values:
             buffer = self.pending[name]
             shape, dtype = self.lengths(buffer.shape), NUMPY[buffer.dtype]
@@ -198,7 +198,7 @@ class _Call:
         return self.values[name]
 
     def lengths(self, shape: tuple[Element, ...]) -> tuple[int, ...]:
-        """The values of lengths; those that the program computes are read back."""
+        """The values of lengths; computed ones are read back."""
         known = self.program.lengths(shape)
         if known is not None:
             return tuple(max(n, 0) for n in known(self.sizes))
@@ -212,7 +212,7 @@ class _Call:
         return extent(shape, self.sizes, values)
 
     def on_host(self, array: Array) -> np.ndarray:
-        """An array, or a number that is an argument, as NumPy's."""
+        """An array, or a scalar argument, as a NumPy array."""
         if array.rank:
             found: np.ndarray = self.array(array).copy_to_host(stream=self.stream)
             cuda.synchronize()
@@ -220,7 +220,7 @@ class _Call:
         return np.asarray(self.value(self.program.labels[array]))
 
     def numbers(self, wanted: Iterable[Array]) -> Mapping[Array, Any]:
-        """Those of some numbers that kernels have computed, on the host."""
+        """The scalars among `wanted` that kernels have computed, on the host."""
         slots = {a: self.emitter.slots[a] for a in wanted if a in self.emitter.slots}
         names = dict.fromkeys(name for name, _ in slots.values())
         host = {name: self.values[name].copy_to_host(stream=self.stream) for name in names}
@@ -232,7 +232,7 @@ class _Call:
     # -- steps ---------------------------------------------------------------------------------
 
     def step(self, step: Step) -> None:
-        """Launch what a step is."""
+        """Launch a step."""
         match step:
             case KernelText():
                 self.start(step.name, lambda: step, (1, 1), ONE_BLOCK)
@@ -245,7 +245,7 @@ class _Call:
             case HostLoop():
                 self.loop(step)
             case Product():
-                self.by_host = True  # a library may do anything
+                self.by_host = True  # a library's launches are unknown
                 operands = [self.array(a) for a in step.call.operands]
                 multiply(step.call.op, operands, self.array(step.call), self.stream)
 
@@ -254,28 +254,28 @@ class _Call:
         return self.row_of(self.value(self.program.labels[array]), self.around(array))
 
     def around(self, array: Array) -> list[str]:
-        """The iterations that number the row which an array is."""
+        """The iterations that select the row that an array is."""
         return numbering(self.emitter.prefixes.get(array, ()))
 
     def row_of(self, found: Any, iterations: Sequence[str]) -> Any:
-        """The row of these iterations, as a separate array: the host must know their numbers."""
+        """The row of these iterations, as a separate array; the host must know their numbers."""
         self.by_host |= bool(iterations)
         for iteration in iterations:
             found = found[self.iterations[iteration]]
         return found
 
     def places(self, iterations: Sequence[str]) -> Row:
-        """Where on the device the numbers of iterations are."""
+        """The indices of iteration numbers on the device."""
         return tuple(self.emitter.iterations[iteration][1] for iteration in iterations)
 
     @property
     def whole_numbers(self) -> Any:
-        """Those that kernels leave on the device, and those of iterations."""
+        """The integers that kernels leave on the device, including iteration numbers."""
         return self.values[self.emitter.slot_buffers["i64"]]
 
     def loop(self, loop: HostLoop) -> None:
-        """The iterations of a loop. What the first one launches without the host's knowledge, all others
-        launch too: one of them is captured, if many are left."""
+        """Run the iterations of a loop. If the first one's launches do not depend on the host, all iterations
+        launch the same: one is captured if many remain."""
         length = None if loop.length is None else self.lengths((loop.length,))[0]
         iterations = count() if length is None else range(length)[:: -1 if loop.backward else 1]
         first = length - 1 if loop.backward and length else 0
@@ -290,10 +290,10 @@ class _Call:
                 break
             if length is not None and k == 0 and length > FEWEST and not self.by_host:
                 done = 1 + self.replayed(loop, length - 1)
-        self.by_host = True  # for a loop around this one: how often these are launched
+        self.by_host = True  # for an enclosing loop: the number of launches
 
     def iteration(self, loop: HostLoop) -> bool:
-        """Launch one iteration, if there is one more."""
+        """Launch one iteration, if there is another."""
         for name in loop.fresh:
             self.values.pop(name, None)
         for step in loop.before:
@@ -305,7 +305,7 @@ class _Call:
         return True
 
     def replayed(self, loop: HostLoop, times: int) -> int:
-        """Launch an iteration as one sequence, so many times; returns how often that was possible."""
+        """Launch a captured iteration repeatedly; returns how many succeeded."""
 
         def write(stream: Any) -> None:
             before, self.stream = self.stream, stream
@@ -320,7 +320,7 @@ class _Call:
             return next((k for k in range(times) if not sequence(self.stream)), times)
 
     def copy(self, copy: Copy) -> None:
-        """A whole array, or a row of it."""
+        """Copy a whole array, or a row of it."""
         target = self.value(copy.target)
         if isinstance(copy.source, str):
             rows = self.places(copy.row), self.places(copy.to_row)
@@ -337,12 +337,12 @@ class _Call:
         threads: int,
         shared: int = 0,
     ) -> None:
-        """Launch a kernel on what its parameters stand for."""
+        """Launch a kernel with the values of its parameters."""
         kernel, params = self.program.kernel(key, text)
         launcher(kernel, blocks, threads, self.stream, shared)(*[self.value(p) for p in params])
 
     def nest(self, nest: Nest) -> None:
-        """One nest, and the sums of its slices."""
+        """Launch one nest, and the sums of its slices."""
         points, plan = self.plan(nest)
         blocks = plan.blocks * plan.slices if points else 0
         self.values |= {f"_blocks{nest.number}": blocks, "_chunk": plan.chunk, "_iterations": plan.iterations}
@@ -367,7 +367,7 @@ class _Call:
                 add(shaped(part, (plan.slices, length)), where, *([self.whole_numbers] if row else []))
 
     def plan(self, nest: Nest) -> tuple[int, Launch]:
-        """The points of a nest, and how they are launched; remembered where lengths are not computed."""
+        """The points of a nest, and its launch; cached unless lengths are computed."""
         key = nest.number, self.sizes
         if key in self.program.plans:
             return self.program.plans[key]
@@ -386,7 +386,7 @@ class _Call:
         return found
 
     def slices(self, nest: Nest, plan: Launch) -> list[tuple[str, Any, Any, Row]]:
-        """For each sum inside a point how it is reduced, its partial sums, and to which row of what."""
+        """For each sum inside a point, its reduction, partial sums, output and row."""
         found = []
         for task in nest.sums:
             name, out = self.emitter.part(task), self.value(self.program.labels[task.array])
@@ -397,7 +397,7 @@ class _Call:
         return found
 
     def scatter(self, step: Scatter) -> None:
-        """Places and values, and then their sums."""
+        """Compute indices and values, then their sums."""
         points, array = points_of(self.lengths(step.points)), step.task.array
         memory = self.program.memory
         places = self.values["_places"] = memory.get("_places", (points,), NUMPY["i64"])

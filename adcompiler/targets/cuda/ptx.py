@@ -1,4 +1,4 @@
-"""The kernels of a program in PTX, and as machine code: no device is needed for either."""
+"""The kernels of a program as PTX and machine code; no device is needed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NEWEST = (9, 0)
 
 @dataclass(frozen=True)
 class PtxKernel:
-    """One kernel: its name in the PTX, which is that in its source, its parameters, and the PTX."""
+    """One kernel: its name in the PTX and in its source, its parameters, and the PTX."""
 
     name: str
     params: tuple[tuple[str, str], ...]  # names and numba's types
@@ -32,7 +32,7 @@ class PtxKernel:
 def compiled(
     made: Scheduled, arch: tuple[int, int] = NEWEST, every: bool = False, fast: bool = False
 ) -> list[PtxKernel]:
-    """The kernels of a program, one a nest; with `every`, all that lengths may choose between."""
+    """The kernels of a program, one per nest; with `every`, all alternatives that lengths choose from."""
     emitter = DeviceEmitter(made, fast=fast)
     with _device(arch):
         return [_compiled(emitter, text, arch) for text in texts(emitter, every)]
@@ -51,14 +51,14 @@ def _compiled(emitter: DeviceEmitter, text: KernelText, arch: tuple[int, int]) -
 
 
 def _named(ptx: str, name: str) -> str:
-    """PTX with the name of its kernel in place of numba's mangled one."""
+    """PTX with numba's mangled kernel name replaced."""
     found = re.search(r"\.entry (\w+)", ptx)
     assert found is not None
     return ptx.replace(found[1], name)
 
 
 def _types(emitter: DeviceEmitter) -> dict[str, Any]:
-    """numba's types of what kernels may take, by name; arrays are contiguous."""
+    """numba's types of kernel arguments, by name; arrays are contiguous."""
     from numba.cuda import types
 
     kinds: dict[Dtype, Any] = {
@@ -85,7 +85,7 @@ def _types(emitter: DeviceEmitter) -> dict[str, Any]:
 
 @contextmanager
 def _device(arch: tuple[int, int]) -> Iterator[None]:
-    """Let numba-cuda compile device functions for `arch`: it asks the current device, if there is one."""
+    """Make numba-cuda compile device functions for `arch`, instead of the current device."""
     from numba.cuda import dispatcher
 
     before = dispatcher.get_current_device

@@ -1,4 +1,4 @@
-"""Additions at computed places, in a fixed order: sorts places with values, and sums runs of equal places.
+"""Additions at computed indices, in a fixed order: sort places with values, and sum runs of equal places.
 
 The sort is a stable radix sort with digits of 4 bits: each thread counts and moves its own stretch. A run
 inside one stretch is summed by its thread; the rest of longer runs is a shorter list, and so on. Many
@@ -131,9 +131,9 @@ def routine(name: str) -> Any:
 def scatter(
     places: Any, values: Any, out: Any, new: Callable[[int, np.dtype], Any], stream: Any, atomics: bool
 ) -> None:
-    """out[place] += the sum of its values, where `out` is one row; a place beyond it is nowhere.
+    """out[place] += the sum of its values, where `out` is one row; places beyond the end are ignored.
 
-    `new` gives memory.
+    `new` allocates memory.
     """
     if not places.shape[0] or not out.shape[0]:
         return
@@ -158,7 +158,7 @@ def fill(out: Any, value: Any, stream: Any) -> None:
 def _sorted(
     places: Any, values: Any, most: int, new: Callable[[int, np.dtype], Any], stream: Any
 ) -> tuple[Any, Any]:
-    """Places in order with their values; equal ones stay in theirs."""
+    """Places in order with their values; the sort is stable."""
     length = places.shape[0]
     stretch = max(STRETCH, -(-length // MOST_STRETCHES))
     stretches = -(-length // stretch)
@@ -174,6 +174,6 @@ def _sorted(
 
 
 def launch(name: str, threads: int, stream: Any, args: Sequence[Any]) -> None:
-    """Run a kernel on so many threads."""
+    """Run a kernel on a number of threads."""
     if threads:
         launcher(routine(name), -(-threads // THREADS), THREADS, stream)(*args)

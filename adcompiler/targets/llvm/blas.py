@@ -1,4 +1,4 @@
-"""Calls of BLAS matrix products, from the library shipped with SciPy."""
+"""Calls of BLAS matrix products from the library shipped with SciPy."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Factor(NamedTuple):
 
     @property
     def terms(self) -> Value:
-        """How many terms there are, if it is the left one."""
+        """The number of terms, if it is the left factor."""
         return self.array.shape[0 if self.transposed else 1]
 
 
-Matrix = tuple[Value, Value]  # where it is, and the distance of its rows
+Matrix = tuple[Value, Value]  # its address, and its leading dimension
 
 
 def product(code: Variables, a: Factor, b: Factor, c: ArrayValue) -> None:
@@ -40,7 +40,7 @@ def product(code: Variables, a: Factor, b: Factor, c: ArrayValue) -> None:
 
 
 def tile(code: Variables, a: Factor, b: Factor, c: ArrayValue, corner: tuple[Value, Value, Value]) -> None:
-    """A tile of C += A B (`library.py`), from row i, column j and term k on; the first terms set C."""
+    """A tile of C += A B (`library.py`), from row i, column j and term k on; the first terms initialise C."""
     i, j, k = corner
     lengths = tuple(_up_to(code, n, at) for n, at in zip((*c.shape, a.terms), corner, strict=True))
     first = code.emit(f"icmp eq {k}, 0", "i1")
@@ -59,10 +59,10 @@ def _multiply(
     kept: Value,
     *matrices: Matrix,
 ) -> None:
-    """C = `kept` C + A B of so many rows, columns and terms. BLAS has columns of numbers beside each other,
-    so that it is told Cᵀ = Bᵀ Aᵀ."""
+    """C = `kept` C + A B with the given rows, columns and terms. BLAS is column-major, so it computes Cᵀ = Bᵀ
+    Aᵀ."""
     if any(x.strides is not None for x in (a.array, b.array, c)):
-        raise UnsupportedError  # the kernel is run on copies
+        raise UnsupportedError  # the kernel runs on copies
     name = NAMES[c.type]
     symbol = f"adc_{name}"
     code.needs.declared[symbol] = f"declare void @{symbol}({', '.join(['ptr'] * 13)})"
@@ -76,12 +76,12 @@ def _multiply(
 
 
 def _up_to(code: Variables, length: Value, first: Value) -> Value:
-    """How much of a tile an axis has from an index on."""
+    """The extent of a tile on an axis from an index on."""
     return code.function("min", [literal(TILE), code.binary("-", length, first)])
 
 
 def _matrix(code: Variables, array: ArrayValue, row: Value, column: Value) -> Matrix:
-    """A matrix from an element on, and the distance of its rows: at least 1."""
+    """A matrix from an element on, and its leading dimension, which is at least 1."""
     width = array.shape[1]
     place = code.binary("+", code.binary("*", row, width), column)
     data = code.emit(f"getelementptr {array.type}, {array.data}, {place}", "ptr")
@@ -89,8 +89,7 @@ def _matrix(code: Variables, array: ArrayValue, row: Value, column: Value) -> Ma
 
 
 def _copied(code: Variables, array: ArrayValue, row: Value, column: Value) -> Matrix:
-    """A tile and the distance of its rows, or a copy whose rows follow each other, where rows of the matrix
-    share few sets of the cache."""
+    """A tile and its leading dimension; a contiguous copy, if rows of the matrix map to few cache sets."""
     data, width = _matrix(code, array, row, column)
     rows, columns = (_up_to(code, n, at) for n, at in zip(array.shape, (row, column), strict=True))
     size = SIZES[array.type]
@@ -107,7 +106,7 @@ def _copied(code: Variables, array: ArrayValue, row: Value, column: Value) -> Ma
 
 
 SIZES = {"double": 8, "float": 4}
-SHARING_BYTES = 1024  # bytes: rows at multiples of it are in four places of the first cache or fewer
+SHARING_BYTES = 1024  # bytes: rows at multiples of this map to at most four sets of the L1 cache
 COPY = """define internal void @adc_tile_{size}(
     ptr noalias %to, ptr noalias %from, i64 %rows, i64 %columns, i64 %width) nounwind {{
 entry:
@@ -130,12 +129,12 @@ done:
 
 
 def _integer(code: Variables, value: Value) -> Value:
-    """An integer of Fortran's."""
+    """An integer for Fortran."""
     return code.emit(f"trunc {value} to i32", "i32")
 
 
 def _address(code: Variables, value: Value) -> str:
-    """What is passed for a value: where it stands."""
+    """The argument that passes a value by reference."""
     if value.type == "ptr":
         return str(value)
     place = f"%blas{len(code.stack)}"
@@ -146,7 +145,7 @@ def _address(code: Variables, value: Value) -> str:
 
 @cache
 def _find(name: str) -> None:
-    """Tell LLVM where a function is."""
+    """Register the address of a function with LLVM."""
     from llvmlite import binding as llvm
 
     capsule = _module().__pyx_capi__[name]
@@ -158,7 +157,7 @@ def _find(name: str) -> None:
 
 
 def _module() -> Any:
-    """SciPy's module of BLAS, without the rest of `scipy.linalg`, which takes a while to import."""
+    """SciPy's module of BLAS, without the rest of `scipy.linalg`, which is slow to import."""
     if MODULE in sys.modules:
         return sys.modules[MODULE]
     import scipy

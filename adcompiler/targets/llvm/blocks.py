@@ -1,4 +1,4 @@
-"""Blocks of one function: conditions, loops, polls, and calls in threads."""
+"""Basic blocks of one function: conditions, loops, polls, and calls in threads."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from adcompiler.targets.llvm.expressions import Expressions
 from adcompiler.targets.llvm.values import Needs, Value, literal
 
 POLL = "adc_poll"  # the function that kernels poll (`polls.py`)
-CONTEXT = "[5 x i64]"  # of a call: its words stand there
-STOP, STATE = 1, 2  # the word that says that the call must end, and what Python's lock was given back with
-POLL_ELEMENTS = 1 << 16  # elements between two polls of a loop of the program: 20 µs to some milliseconds
-STRIP_ELEMENTS = 1 << 19  # elements of a strip of a nest's loop, which is done without a poll
+CONTEXT = "[5 x i64]"  # the words of a call
+STOP, STATE = 1, 2  # the words that request the end of the call, and hold the saved thread state
+POLL_ELEMENTS = 1 << 16  # elements between two polls of a program loop: 20 µs to a few milliseconds
+STRIP_ELEMENTS = 1 << 19  # elements of a strip of a nest's loop, which runs without a poll
 STRIP_ITERATIONS = 16  # iterations of a strip: lanes of vectors
-SUM_STRIP_ITERATIONS = 64  # where each lane has its own sums, which each strip fills and adds up
+SUM_STRIP_ITERATIONS = 64  # if each lane has separate sums, which each strip clears and combines
 OWN = "memory(argmem: readwrite, inaccessiblemem: readwrite)"  # a poll touches no array
 ASK = f"""define internal i1 @ask(ptr %context) noinline cold {{
 start:
@@ -30,8 +30,8 @@ python:
 
 
 class Blocks(Expressions):
-    """Instructions in blocks; `stack` has the function's places in memory, and `held` are those with
-    memory that is given back if the function gives up."""
+    """Instructions in basic blocks. `stack` has the function's allocas, and `held` those that point to memory
+    to be freed if the function gives up."""
 
     def __init__(self, needs: Needs) -> None:
         super().__init__(needs)
@@ -41,7 +41,7 @@ class Blocks(Expressions):
         self.counts = self.asks = self.gives_up = False
 
     def definition(self, head: str, end: str, otherwise: str = "") -> str:
-        """The function's text; it ends `otherwise` where it gives up."""
+        """The function's text; it ends with `otherwise` if it gives up."""
         self.lines.append(end)
         if self.gives_up:
             self.begin("given_up")
@@ -54,16 +54,16 @@ class Blocks(Expressions):
         return "\n".join([head, "start:", *self.stack, *self.lines, "}"])
 
     def label(self) -> str:
-        """A new name for a block."""
+        """A new name for a basic block."""
         return f"block{len(self.lines)}"
 
     def begin(self, label: str) -> None:
-        """Instructions from here on stand in this block."""
+        """Start a basic block."""
         self.lines.append(f"{label}:")
         self.block = label
 
     def product(self, x: Value, y: Value) -> Value:
-        """The product of two amounts; the largest one where that is too large."""
+        """The product of two amounts, saturated on overflow."""
         pair = "{ i64, i1 }"
         found = self.call("llvm.umul.with.overflow.i64", pair, [x, y]).text
         much = self.emit(f"extractvalue {pair} {found}, 1", "i1")
@@ -71,7 +71,7 @@ class Blocks(Expressions):
 
     @contextmanager
     def when(self, guard: Value) -> Iterator[None]:
-        """What is done only where `guard` holds."""
+        """Run the body only if `guard` holds."""
         inside, after = f"{self.label()}_then", f"{self.label()}_after"
         self.lines.append(f"br {guard}, label %{inside}, label %{after}")
         self.begin(inside)
@@ -81,8 +81,8 @@ class Blocks(Expressions):
 
     @contextmanager
     def iterations(self, first: Value, stop: Value, hint: str = "", step: int | str = 1) -> Iterator[Value]:
-        """A loop from `first` to before `stop`, and its iteration; unsigned if the bounds are. LLVM has
-        `hint`."""
+        """A loop from `first` to before `stop`, and its iteration; unsigned if the bounds are. `hint` is
+        metadata for LLVM."""
         less, iteration = "ult" if first.unsigned else "slt", f"%iteration{len(self.lines)}"
         with self.when(self.emit(f"icmp {less} {first}, {stop.text}", "i1")):
 
@@ -96,7 +96,7 @@ class Blocks(Expressions):
 
     @contextmanager
     def one_of(self, chosen: Value) -> Iterator[Value]:
-        """The numbers of the lanes that are chosen, one after the other."""
+        """Iterate over the numbers of the selected lanes."""
         bits = self.emit(f"bitcast {chosen} to i{chosen.lanes}", f"i{chosen.lanes}")
         first = self.emit(f"zext {bits} to i64", "i64")
         with self.when(self.emit(f"icmp ne {first}, 0", "i1")):
@@ -114,13 +114,13 @@ class Blocks(Expressions):
     def repeated(
         self, variable: str, first: Value, following: Callable[[], tuple[str, Value]], hint: str = ""
     ) -> Iterator[None]:
-        """What is written inside once for each value of a variable: `following` writes the next one, and
-        whether there is one."""
+        """Repeat the body for each value of a variable: `following` writes the next value, and whether there
+        is one."""
         before, inside = self.block, self.label()
         self.lines.append(f"br label %{inside}")
         self.begin(inside)
         at = len(self.lines)
-        self.lines.append("")  # the variable: what it becomes is not known yet
+        self.lines.append("")  # the variable's phi, completed below
         yield
         new, more = following()
         after = self.label()
@@ -131,14 +131,14 @@ class Blocks(Expressions):
     # -- polls ---------------------------------------------------------------------------------
 
     def spend(self, amount: Value | int) -> None:
-        """Note that so much is done until the next poll."""
+        """Count work until the next poll."""
         self.counts = True
         left = self.emit("load i64, ptr %fuel", "i64")
         less = self.emit(f"sub {left}, {amount.text if isinstance(amount, Value) else amount}", "i64")
         self.lines.append(f"store {less}, ptr %fuel")
 
     def poll(self) -> None:
-        """Where much has been done since the last poll, ask whether the call must end, and give up then."""
+        """After enough work since the last poll, ask whether the call must end, and give up if so."""
         self.counts = self.asks = True
         left = self.emit("load i64, ptr %fuel", "i64")
         with self.when(self.emit(f"icmp slt {left}, 0", "i1")):
@@ -150,12 +150,12 @@ class Blocks(Expressions):
         self.poll()
 
     def unless_stopped(self) -> None:
-        """Give up where the call must end: what was called has given up."""
+        """Give up if the call must end, because a callee has given up."""
         word = self.emit(f"load atomic i64, ptr {self.slot('%context', STOP)} monotonic, align 8", "i64")
         self.give_up(self.emit(f"icmp ne {word}, 0", "i1"))
 
     def give_up(self, guard: Value) -> None:
-        """Give back what the function has, and return, where `guard` holds."""
+        """Free the function's memory and return, if `guard` holds."""
         self.gives_up = True
         with self.when(guard):
             self.lines.append("br label %given_up")
@@ -165,9 +165,9 @@ class Blocks(Expressions):
     def strips(
         self, first: Value, stop: Value, weight: Value, fewest: int = STRIP_ITERATIONS
     ) -> Iterator[tuple[Value, Value]]:
-        """A loop in strips, with a poll after each: where a strip begins and ends. `weight` is how many
-        elements an iteration has; how long strips are depends on nothing else, so the order of sums does not.
-        They have `fewest` iterations at least: 1, or whole vectors."""
+        """A loop in strips, with a poll after each; yields the start and end of a strip. `weight` is the
+        number of elements per iteration. Strips depend on nothing else, so the order of sums is fixed. They
+        have at least `fewest` iterations: 1, or whole vectors."""
         known = all(n.text.isdigit() for n in (weight, first, stop))
         if known and int(weight.text) * (int(stop.text) - int(first.text)) <= STRIP_ELEMENTS:
             yield first, stop
@@ -181,7 +181,8 @@ class Blocks(Expressions):
 
     @contextmanager
     def tile(self, first: Value, stop: Value, step: Value) -> Iterator[tuple[Value, Value]]:
-        """A loop over parts of `step` iterations, the last of what is left: where a part begins and ends."""
+        """A loop over parts of `step` iterations, the last one shorter; yields the start and end of a
+        part."""
         least = "llvm.umin.i64" if first.unsigned else "llvm.smin.i64"
         with self.iterations(first, stop, step=step.text) as begin:
             left = self.emit(f"sub {stop}, {begin.text}", "i64")
@@ -191,15 +192,15 @@ class Blocks(Expressions):
     # -- threads -------------------------------------------------------------------------------
 
     def load(self, base: str, k: int, kind: str) -> Value:
-        """The value in the slot number `k` at an address."""
+        """The value in slot number `k` at an address."""
         return self.emit(f"load {kind}, ptr {self.slot(base, k)}", kind)
 
     def slot(self, base: str, k: int) -> str:
         return self.emit(f"getelementptr i64, ptr {base}, i64 {k}", "ptr").text
 
     def launch(self, name: str, parts: Sequence[Value], iterations: Value) -> None:
-        """Call the function of a loop over blocks: here, or as a parallel region of the pool (`pool.py`) if
-        there are several. It finds its variables in slots."""
+        """Call the function of a loop over blocks: directly, or as a parallel region of the pool (`pool.py`)
+        if there are several blocks. Its variables are passed in slots."""
         slots = f"%slots_{name}"
         given = [*parts, Value("%context", "ptr")]
         self.stack.append(f"{slots} = alloca [{len(given)} x i64]")

@@ -1,8 +1,8 @@
-"""From the loop IR of a kernel to LLVM, as an alternative to numba; here, expressions.
+"""Lowers the loop IR of a kernel to LLVM, as an alternative to numba; here, expressions.
 
-numba takes 2 ms per operation, and 0.3 s to start; this takes some microseconds. The meaning is that of
-numba, instruction by instruction, and so are the bits, except for mathematical functions on vectors
-(`vectors.py`). Anything else in a kernel raises `UnsupportedError`, and numba compiles its text.
+numba takes 2 ms per operation, and 0.3 s to start; this takes microseconds. Semantics are numba's,
+instruction by instruction and bit for bit, except for mathematical functions on vectors (`vectors.py`).
+Anything else in a kernel raises `UnsupportedError`, and numba compiles its text.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from adcompiler.targets.llvm.values import Needs, UnsupportedError, Value, liter
 from adcompiler.targets.llvm.vectors import vector_call
 
 # -- instructions ------------------------------------------------------------------------------------
-# Instructions of LLVM, one after the other: registers, conversions, and sums that contract products.
+# Straight-line LLVM instructions: registers, conversions, and sums that contract products.
 
 
 class Instructions:
-    """Instructions of one function."""
+    """The instructions of one function."""
 
     def __init__(self, needs: Needs) -> None:
         self.needs = needs
         self.lines: list[str] = []
-        self.factors: dict[str, tuple[Value, Value]] = {}  # of the registers that are products of floats
+        self.factors: dict[str, tuple[Value, Value]] = {}  # the factors of registers that are float products
 
     def emit(self, instruction: str, kind: str) -> Value:
-        """A new register that holds what the instruction computes."""
+        """A new register for the result of an instruction."""
         name = f"%t{len(self.lines)}"
         self.lines.append(f"{name} = {instruction}")
         return Value(name, kind)
@@ -38,7 +38,7 @@ class Instructions:
     def call(
         self, function: str, kind: str, args: Sequence[Value], attributes: str = "", flags: str = ""
     ) -> Value:
-        """A call of a function of C or of LLVM, declared when first called."""
+        """A call of a C or LLVM function, declared when first called."""
         types = ", ".join(a.type for a in args)
         self.needs.declared[function] = f"declare {kind} @{function}({types}) {attributes}".rstrip()
         text = f"call {flags}{kind} @{function}({', '.join(map(str, args))})"
@@ -48,7 +48,7 @@ class Instructions:
         return Value("", "void")
 
     def cast(self, value: Value, kind: str) -> Value:
-        """The value, lane by lane, converted as numba converts it."""
+        """The value, lane by lane, converted as numba does."""
         if value.element == kind:
             return Value(value.text, value.type)
         if kind == "float" and value.type == "double" and not value.text.startswith("%"):
@@ -64,7 +64,7 @@ class Instructions:
         return self.emit(f"{how} {value} to {whole}", whole)
 
     def spread(self, value: Value, lanes: int) -> Value:
-        """The value, in all lanes if it is one number."""
+        """The value, broadcast to all lanes if it is scalar."""
         if lanes == value.lanes:
             return value
         if not value.text.startswith("%"):
@@ -78,7 +78,7 @@ class Instructions:
         return found
 
     def together(self, *values: Value) -> list[Value]:
-        """The values in the type that they have in common: an integer meets a float in float64."""
+        """The values converted to their common type: an integer and a float give float64."""
         kinds, lanes = {v.element for v in values}, max(v.lanes for v in values)
         kind = "double" if {"i64", "float"} <= kinds else max(kinds, key=RANKS.index)
         return [self.spread(self.cast(v, kind), lanes) for v in values]
@@ -95,8 +95,8 @@ class Instructions:
         return self.emit(f"fadd {flags}{x}, {y.text}", x.type)
 
     def negative(self, x: Value) -> Value:
-        """-x of floats. That of a product is one too, by its second factor: the first may be one itself,
-        which LLVM would negate instead of fusing the sign."""
+        """-x of floats. A negated product is a product whose second factor is negated: the first may be a
+        product itself, which LLVM would negate instead of fusing the sign."""
         found = self.emit(f"fsub {x.type} {literal(-0.0, x.type).text}, {x.text}", x.type)
         if x.text in self.factors:
             first, second = self.factors[x.text]
@@ -104,7 +104,7 @@ class Instructions:
         return found
 
     def chosen(self, how: Callable[[Value, Value], Value], then: Value, otherwise: Value) -> Value:
-        """A choice; that of a product or 0 is the product of its factors or 0."""
+        """A select. If it selects a product or 0, it is the product of selected factors."""
         found = how(then, otherwise)
         if then.text in self.factors and otherwise == literal(0.0, then.type):
             first, second = (how(f, literal(0.0, f.type)) for f in self.factors[then.text])
@@ -113,7 +113,7 @@ class Instructions:
 
 
 class Expressions(Instructions):
-    """Instructions of one function, one after the other; `values` are its variables."""
+    """The instructions of one function; `values` are its variables."""
 
     def __init__(self, needs: Needs) -> None:
         super().__init__(needs)
@@ -143,7 +143,7 @@ class Expressions(Instructions):
         raise UnsupportedError
 
     def both(self, how: str, truths: Sequence[Value]) -> Value:
-        """All of some conditions, or any of them."""
+        """The conjunction or disjunction of conditions."""
         result, *others = self.together(*truths)
         for other in others:
             result = self.emit(f"{how} {result}, {other.text}", result.type)
@@ -191,14 +191,15 @@ class Expressions(Instructions):
         return result
 
     def indices(self, op: str, x: Value, y: Value) -> Value:
-        """Unsigned with unsigned is unsigned; numba makes floats of a mixture."""
+        """Operations on two unsigned numbers stay unsigned; numba converts mixed operands to floats."""
         if not (x.unsigned and y.unsigned and op in ("+", "-")):
             raise UnsupportedError
         x, y = self.together(x, y)
         return self.emit(f"{INTEGERS[op]} {x}, {y.text}", x.type)._replace(unsigned=True)
 
     def divided(self, op: str, x: Value, y: Value) -> Value:
-        """The quotient rounded down, or its remainder; 0 for a divisor of 0. The least number by -1 wraps."""
+        """The quotient rounded down, or its remainder; 0 for a divisor of 0. The smallest number divided by
+        -1 wraps."""
         zero, one = literal(0, x.type), literal(1, x.type)
         nothing, least = self.same(y, 0), self.both("and", [self.same(x, -(2**63)), self.same(y, -1)])
         divisor = self.select(self.both("or", [least, nothing]), one, y)
@@ -215,8 +216,8 @@ class Expressions(Instructions):
         return self.select(nothing, zero, found)
 
     def divided_floats(self, op: str, x: Value, y: Value) -> Value:
-        """The quotient rounded down, or its remainder, as NumPy has them: the remainder is signed as the
-        divisor; by 0 the quotient is x / 0."""
+        """The quotient rounded down, or its remainder, as in NumPy: the remainder has the divisor's sign;
+        division by 0 gives x / 0."""
         zero = literal(0.0, x.type)
         rest = self.emit(f"frem {x}, {y.text}", x.type)
         uneven, below = (self.ordered("une", rest, zero), self.ordered("olt", rest, zero))
@@ -245,7 +246,7 @@ class Expressions(Instructions):
         return self.emit(f"icmp eq {x}, {literal(number, x.type).text}", x.typed("i1"))
 
     def compare(self, op: str, a: Value, b: Value) -> Value:
-        """A comparison; of indices with indices or constants only."""
+        """A comparison; indices are compared with indices or constants only."""
         x, y = self.together(a, b)
         of_floats, of_integers, of_others = COMPARISONS[op]
         unsigned = a.unsigned or b.unsigned
@@ -256,7 +257,7 @@ class Expressions(Instructions):
         return self.emit(f"{test} {how} {x}, {y.text}", x.typed("i1"))
 
     def select(self, guard: Value, then: Value, otherwise: Value) -> Value:
-        """Both values are computed anyway: none has an effect."""
+        """A select without a branch: neither side has an effect."""
         guard = self.cast(guard, "i1")
         x, y = (self.spread(v, max(v.lanes, guard.lanes)) for v in self.together(then, otherwise))
 
@@ -266,7 +267,7 @@ class Expressions(Instructions):
         return self.chosen(select, x, y)
 
     def function(self, name: str, args: list[Value]) -> Value:
-        """A call of a function that the tables know."""
+        """A call of a function in the tables."""
         match name, args:
             case _, [x] if name in CASTS:
                 return self.cast(x, CASTS[name])
@@ -335,7 +336,7 @@ class Expressions(Instructions):
             case "np.fmod", [x, y] if x.is_float and x.element == y.element:
                 x, y = self.together(x, y)
                 return self.emit(f"frem {x}, {y.text}", x.type)
-        if name.startswith("math."):  # which takes integers as float64
+        if name.startswith("math."):  # converts integers to float64
             args = self.together(*(a if a.is_float else self.cast(a, "double") for a in args))
         match name, args:
             case "math.isinf", [x]:
@@ -352,7 +353,7 @@ class Expressions(Instructions):
         return (self.intrinsic if function.scalar == "intrinsic" else self.library)(function.name, args)
 
     def library(self, name: str, args: Sequence[Value]) -> Value:
-        """A call of the C library, which leaves `errno` to itself."""
+        """A call of the C library, without regard to `errno`."""
         args = self.together(*args)
         kind = args[0].type
         if self.needs.vectors is not None:
@@ -360,7 +361,7 @@ class Expressions(Instructions):
         return self.call(self.external(name, kind), kind, args, "nounwind readonly")
 
     def vectorised(self, found: Set, name: str, args: Sequence[Value]) -> Value:
-        """A call of the C library that LLVM may vectorise, clear of arguments that make it slow."""
+        """A call of the C library that LLVM may vectorise, with arguments that make it slow replaced."""
         kind = args[0].type
         function = BY_NAME[name]
         if not function.outside or (found == WIDEST and function.inlined):
@@ -374,7 +375,7 @@ class Expressions(Instructions):
         return self.select(under, below, self.select(over, above, within))
 
     def intrinsic(self, name: str, args: Sequence[Value], library: bool = True) -> Value:
-        """An operation that LLVM knows, and makes a call of the C library of if need be."""
+        """An LLVM intrinsic, which may become a call of the C library."""
         args = self.together(*args)
         kind = args[0].type
         if self.needs.vectors is not None and name in BY_NAME and BY_NAME[name].libmvec:
@@ -384,7 +385,7 @@ class Expressions(Instructions):
         return self.call(f"llvm.{name}.{suffix(args[0])}", kind, args)
 
     def external(self, name: str, kind: str) -> str:
-        """The C library's function for a type."""
+        """The name of the C library's function for a type."""
         name += "" if kind == "double" else "f"
         self.needs.externals.add(name)
         return name

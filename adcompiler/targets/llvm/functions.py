@@ -1,7 +1,7 @@
-"""From the loop IR of a kernel to LLVM: its functions, statements and arrays.
+"""Lowers the loop IR of a kernel to LLVM: its functions, statements and arrays.
 
-A variable that is assigned once is a register; one that changes has a place on the stack, which LLVM turns
-into a register.
+A variable that is assigned once is a register; one that changes is an alloca, which LLVM turns into a
+register.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ from adcompiler.targets.llvm.vectors import PURE, own_call
 
 
 class Module:
-    """The functions of a kernel, compiled for the types of a call when one is compiled.
+    """The functions of a kernel, each compiled for the types of its calls.
 
-    The loops over the blocks of the nests `shared` may be divided among threads, and each iteration of a nest
-    has `rows` for itself. What the functions need is added to `needs`.
+    Loops over the blocks of the nests `shared` may be divided among threads, and each iteration of a nest has
+    its own `rows`. The functions' requirements are added to `needs`.
     """
 
     def __init__(
@@ -61,8 +61,8 @@ class Module:
         rows: Collection[str] = (),
     ) -> None:
         self.shared = shared
-        self.heavy = False  # whether iterations of nests take so long that loops inside them poll
-        self.low_trips = False  # whether loops in iterations of the program are short
+        self.heavy = False  # whether iterations of nests are so long that loops inside them poll
+        self.low_trips = False  # whether loops in iterations of program loops are short
         self.definitions = {d.function.name: d for d in transformed(functions, frozenset(rows))}
         self.needs = needs or Needs()
         self.compiled: dict[str, str] = {}
@@ -71,7 +71,7 @@ class Module:
         self.lanes = 1 if vectors is None else vectors.lanes("double" if self.needs.doubles else "float")
 
     def call(self, caller: Function, name: str, args: Sequence[Value | ArrayValue]) -> None:
-        """A call of a function that returns nothing; each is called with one list of types only."""
+        """A call of a function without a result; each function has only one list of argument types."""
         parts = [p for a in args for p in a.parts]
         if name not in self.compiled:
             self.compiled[name] = ""
@@ -83,8 +83,8 @@ class Module:
                 inside.bind(param, arg.named(names))
             inside.run(name)
             if inside.heap:
-                raise UnsupportedError  # nobody would give it back
-            # An array that is written has one name only, whatever a program does: see `cpu/compiled.py`.
+                raise UnsupportedError  # nothing would free it
+            # Arrays that are written have no aliases, whatever the program: see `cpu/compiled.py`.
             types = ("ptr noalias" if p.type == "ptr" else p.type for p in parts)
             params = ", ".join([*(f"{t} %p{k}" for k, t in enumerate(types)), "ptr %context"])
             self.compiled[name] = inside.definition(f"internal void @{name}({params})", "ret void")
@@ -94,9 +94,8 @@ class Module:
             caller.unless_stopped()
 
     def share(self, caller: Function, loop: For) -> None:
-        """A loop over blocks as a separate function that does some of them, from a first one to before
-        another, and returns whether the call must end; the threads of a parallel region call it (`pool.py`).
-        """
+        """A loop over blocks, outlined as a function that runs a range of blocks and returns whether the call
+        must end; the threads of a parallel region call it (`pool.py`)."""
         known = {n: caller.bound(n) for n in sorted(names(loop)) if caller.knows(n)}
         parts = [p for v in known.values() for p in v.parts]
         name = f"share{len(self.compiled)}"
@@ -113,11 +112,11 @@ class Module:
         caller.launch(name, parts, caller.value(loop.stop))
 
     def text(self, entry: str) -> str:
-        """The module in LLVM's language."""
+        """The module as LLVM IR."""
         return "\n".join([*self.needs.head, ASK, *self.compiled.values(), entry, *self.needs.hints, ""])
 
     def is_coarse(self, body: Sequence[Stmt]) -> bool:
-        """Whether an iteration of a loop may take long: it has loops, or calls functions."""
+        """Whether an iteration of a loop may take long: it contains loops or calls."""
         return has_loops(body) or any(isinstance(s, Invoke) for s in statements(body))
 
 
@@ -128,9 +127,9 @@ class Function(Loops):
         super().__init__(module.needs, module.lanes)
         self.module, self.low_trips = module, module.low_trips
         self.exits: list[str] = []
-        self.inside = False  # a loop over elements
+        self.inside = False  # whether inside a loop over elements
         self.results: list[Value | ArrayValue] = []
-        self.kept: set[str] = set()  # arrays that are results, whose memory is the caller's
+        self.kept: set[str] = set()  # results, whose memory belongs to the caller
 
     # -- statements ----------------------------------------------------------------------------
 
@@ -179,7 +178,7 @@ class Function(Loops):
                 self.forever(body)
             case Break() if self.exits:
                 self.lines.append(f"br label %{self.exits[-1]}")
-                self.begin(f"{self.label()}_never")  # what follows is not reached
+                self.begin(f"{self.label()}_never")  # unreachable
             case If(test=test, body=body, otherwise=[]):
                 with self.when(self.cast(self.value(test), "i1")):
                     self.body(body)
@@ -195,7 +194,7 @@ class Function(Loops):
                 raise UnsupportedError
 
     def counted(self, loop: For) -> None:
-        """A loop over elements, iterations of the program, or blocks."""
+        """A loop over elements, program iterations, or blocks."""
         shared = self.module.shared
         if len(loop.body) == 1 and isinstance(one := loop.body[0], Invoke) and one.name in shared:
             self.module.share(self, loop)
@@ -215,8 +214,7 @@ class Function(Loops):
             self.of_arrays(loop, first, stop)
 
     def of_program(self, loop: For, first: Value, stop: Value) -> None:
-        """A loop of the program: each iteration ends with a poll, or each strip of iterations without loops
-        inside."""
+        """A program loop: a poll follows each iteration, or each strip of iterations without inner loops."""
         if self.module.is_coarse(loop.body):
             if isinstance(loop, Jam):
                 first = self.several(loop, first, stop)
@@ -232,8 +230,8 @@ class Function(Loops):
             self.iteration(loop.axis, iteration, loop.body)
 
     def of_arrays(self, loop: For, first: Value, stop: Value) -> None:
-        """A loop over elements. An outermost one is done in strips, or, in an iteration of the program, after
-        which there is a poll, says how much it does; others know of no polls, unless iterations are
+        """A loop over elements. An outermost one runs in strips; in an iteration of a program loop, which
+        ends with a poll, it counts its work instead. Inner loops do not poll, unless iterations are
         `heavy`."""
         if self.inside:
             self.elements(loop, first, stop)
@@ -263,7 +261,7 @@ class Function(Loops):
             self.loop(loop, first, stop)
 
     def tiles(self, loop: Tiled, first: Value, stop: Value) -> None:
-        """A loop for one tile of its innermost loop after the other."""
+        """A loop that runs tile by tile over its innermost loop."""
         inner_first, inner_stop = self.value(loop.inner.start), self.value(loop.inner.stop)
         begin, end = (f"{loop.inner.axis}.{k}" for k in ("begin", "end"))
         with self.tile(inner_first, inner_stop, literal(TILE_ITERATIONS)) as (
@@ -274,7 +272,7 @@ class Function(Loops):
         del self.values[begin], self.values[end]
 
     def several(self, loop: Jam, first: Value, stop: Value) -> Value:
-        """Several iterations at once, as long as there are enough; the first iteration that is left."""
+        """Run several iterations at once while enough remain; returns the first remaining iteration."""
         step = len(loop.axes)
         iterations = self.call("llvm.usub.sat.i64", "i64", [stop, first])
         whole = self.emit(f"and {iterations}, {-step}", "i64")
@@ -289,12 +287,12 @@ class Function(Loops):
         return rest
 
     def across(self, loop: Lanes, first: Value, stop: Value) -> Value:
-        """The iterations of a loop as lanes; the first iteration that is left."""
+        """Run the iterations of a loop as lanes; returns the first remaining iteration."""
         lines, stack, block = len(self.lines), len(self.stack), self.block
         values, places, factors = dict(self.values), dict(self.places), dict(self.factors)
         try:
             return self.vectors(loop, first, stop)
-        except UnsupportedError:  # iteration by iteration it may be possible
+        except UnsupportedError:  # scalar iterations may be possible
             del self.lines[lines:], self.stack[stack:]
             self.block, self.values, self.places, self.factors = block, values, places, factors
             return first
@@ -302,10 +300,11 @@ class Function(Loops):
             self.width, self.mask = 1, None
 
     def vectors(self, loop: Lanes, first: Value, stop: Value) -> Value:
-        """A loop over vectors of iterations; lanes beyond its end do nothing.
+        """A loop over vectors of iterations; lanes beyond its end are masked.
 
-        All iterations of a nest are lanes, or none: else what is the same in two iterations would have other
-        last bits. So it asks whether the blocks of the nest are large enough, not what is left of this one.
+        Either all iterations of a nest are lanes or none: otherwise equal values in two iterations would have
+        different last bits. So the condition is that the nest's blocks are large enough, not what is left of
+        this one.
         """
         self.width = self.wide = lanes = self.module.lanes
         if lanes == 1:
@@ -349,7 +348,7 @@ class Function(Loops):
         return end
 
     def one_by_one(self, statement: LaneByLane) -> None:
-        """A loop that each lane does for itself."""
+        """A loop that runs separately for each lane."""
         assert self.mask is not None
         width, mask, values = self.width, self.mask, dict(self.values)
         start, stop = (self.spread(self.value(n), width) for n in (statement.start, statement.stop))
@@ -366,14 +365,14 @@ class Function(Loops):
         self.width, self.mask, self.lane, self.values = width, mask, None, values
 
     def total(self, target: Access, how: str, value: Value) -> None:
-        """Add what all lanes have to one element."""
+        """Add the values of all lanes to one element."""
         value = self.spread(value, self.width)
         if self.mask is not None:
             value = self.select(self.mask, value, literal(REDUCTIONS[how], value.type))
         self.store(target, self.function(how, [self.value(target), self.added_up(how, value)]))
 
     def forever(self, body: Sequence[Stmt]) -> None:
-        """`while True`, which something inside leaves."""
+        """`while True`, left by a break inside."""
         iteration = self.label()
         self.exits.append(f"{iteration}_exit")
         self.lines.append(f"br label %{iteration}")
@@ -394,7 +393,7 @@ class Function(Loops):
         return super().binary(op, x, y)
 
     def argument(self, node: Expr) -> Value | ArrayValue:
-        """What is passed to a function of the module."""
+        """An argument of a function of the module."""
         match node:
             case Var(name=name) if found := self.array(name):
                 return found
@@ -404,17 +403,17 @@ class Function(Loops):
 
 
 # -- special -----------------------------------------------------------------------------------------
-# Special functions of numbers (`ops/rules/series.py`, `bessel.py`) in LLVM: one a type and an order.
+# Scalar special functions (`ops/rules/series.py`, `bessel.py`) in LLVM: one per type and order.
 
 
 ORDER = "n"  # the parameter of a special function that is its order
 
 
 def special(code: Variables, name: str, args: Sequence[Value]) -> Value:
-    """A special function of floats, whose orders are constants, at `module.name`.
+    """The special function `module.name` of floats; its orders are constants.
 
-    It computes in float64. What kernels call is a function of one type that stays one until loops are
-    vectorised; for vectors it is called lane by lane, and all else in the loop is vectorised nevertheless.
+    It computes in float64. Kernels call a function of one type that is not inlined until loops are
+    vectorised; for vectors it is called lane by lane, and the rest of the loop is still vectorised.
     """
     module, _, function = name.partition(".")
     ordered = source(module).definitions[function].params[0] == ORDER and not args[0].text.startswith("%")
@@ -429,7 +428,7 @@ def special(code: Variables, name: str, args: Sequence[Value]) -> Value:
 def _scalar(
     needs: Needs, module: str, function: str, orders: Sequence[Value], points: Sequence[Value]
 ) -> str:
-    """The function of a kind of floats, and of an order, as a kernel calls it."""
+    """The function for a float type and an order, as a kernel calls it."""
     kind = points[0].element
     own = "_".join([f"adc_{function}", *(o.text.replace("-", "m") for o in orders), LETTERS[kind]])
     if own not in needs.declared:

@@ -1,8 +1,8 @@
 """Vector functions of the C library: glibc's libmvec, on x86-64.
 
-A function of eight numbers at once costs little more than of one. libmvec has no more than 4 ulp of error and
-leaves `errno` alone; docs/accuracy.md has what was measured. The most usual functions of the widest vectors
-are our own instead, under libmvec's names until they are inlined (`vectormath/second_pass.py`). Where it is
+A function of eight numbers at once costs little more than of one. libmvec has errors of at most 4 ulp and
+leaves `errno` alone; docs/accuracy.md lists measurements. The most common functions on the widest vectors are
+our own instead, under libmvec's names until they are inlined (`vectormath/second_pass.py`). Where libmvec is
 missing (other processors, musl, macOS, Windows) kernels call the scalar functions.
 """
 
@@ -17,28 +17,28 @@ from typing import NamedTuple
 from adcompiler.targets.function_table import BY_NAME
 
 LIBRARY = "libmvec.so.1"
-# The letter of an instruction set in the names of vector functions, what it needs, and its bits.
+# The letter of an instruction set in the names of vector functions, its CPU features, and its vector bits.
 SETS = (("e", ("avx512f", "avx512dq", "avx512vl"), 512), ("d", ("avx2", "fma"), 256))
 SIZES = {"double": 64, "float": 32}
 
 
 class Set(NamedTuple):
-    """The vectors of a processor: their letter, and how many bits they have."""
+    """The vectors of a processor: their letter and width in bits."""
 
     letter: str
     bits: int
 
     def lanes(self, kind: str) -> int:
-        """How many numbers of LLVM's type `kind` a vector has."""
+        """The number of lanes of LLVM type `kind`."""
         return self.bits // SIZES[kind]
 
     def has(self, name: str) -> bool:
-        """Whether there is a function of our own alone."""
+        """Whether only we provide the vector function."""
         function = BY_NAME[name]
         return function.inlined and not function.libmvec and self.letter == "e"
 
     def symbol(self, name: str, kind: str) -> str:
-        """The name of a function of vectors: our own, or that in libmvec by the vector ABI of x86-64."""
+        """The name of a vector function: our own, or libmvec's by the x86-64 vector ABI."""
         if self.has(name):
             return f"adc_{name}_v{self.lanes(kind)}f{SIZES[kind]}"
         suffix = "" if kind == "double" else "f"
@@ -51,7 +51,7 @@ WIDEST = Set("e", 512)  # AVX-512
 def vectors() -> Set | None:
     """The widest vectors of this processor for which the C library has functions; None if there are none.
 
-    The environment variable ADC_VECTOR_MATH says otherwise: "0" for none, "256" for no wider ones.
+    The environment variable ADC_VECTOR_MATH overrides this: "0" for none, "256" for at most 256 bits.
     """
     return _found(os.environ.get("ADC_VECTOR_MATH", ""))
 
@@ -62,7 +62,7 @@ def _found(wanted: str) -> Set | None:
 
     if wanted == "0" or not sys.platform.startswith("linux"):
         return None
-    with suppress(RuntimeError):  # the C library has none, or LLVM does not know the processor
+    with suppress(RuntimeError):  # no such library, or a processor unknown to LLVM
         llvm.load_library_permanently(LIBRARY)
         features = llvm.get_host_cpu_features()
         for letter, needed, bits in SETS:
@@ -72,7 +72,7 @@ def _found(wanted: str) -> Set | None:
 
 
 def known(found: Set, name: str, kind: str) -> bool:
-    """Whether there is a function of vectors; old C libraries have few."""
+    """Whether a vector function exists; old C libraries have few."""
     from llvmlite import binding as llvm
 
     if not BY_NAME[name].libmvec:

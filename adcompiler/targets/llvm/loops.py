@@ -1,5 +1,5 @@
-"""Loops of one function in the form that LLVM vectorises: whole vectors and a rest, short loops unrolled; and
-data for polls."""
+"""Loops of one function in a form that LLVM vectorises (whole vectors and a remainder), unrolled short loops,
+and data for polls."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from adcompiler.targets.llvm.variables import Variables
 from adcompiler.targets.llvm.vectors import total, vectorises
 
 # -- memory ------------------------------------------------------------------------------------------
-# Memory of one function: arrays on the stack or the heap, and copies of arrays for lanes.
+# Memory of one function: arrays on the stack or the heap, and private copies for lanes.
 
 
 STACK_ELEMENTS = 64  # elements of an array on the stack
 
 
 class Memory(Variables):
-    """Variables of a function that makes arrays; vectors have `lanes`."""
+    """Variables of a function that allocates arrays; vectors have `lanes`."""
 
     def __init__(self, needs: Needs, lanes: int) -> None:
         super().__init__(needs)
         self.lanes = lanes
-        self.widened: set[str] = set()  # rows with lanes side by side
+        self.widened: set[str] = set()  # rows with adjacent lanes
 
     def allocate(self, name: str, lengths: Sequence[Value], kind: str) -> None:
-        """Memory for an array: the stack if it is small, so that LLVM may keep it in registers."""
+        """Allocate an array: on the stack if it is small, so that LLVM may keep it in registers."""
         known = all(n.text.isdigit() for n in lengths)
         count = prod(int(n.text) for n in lengths) if known else STACK_ELEMENTS + 1
         if count > STACK_ELEMENTS:
@@ -45,15 +45,15 @@ class Memory(Variables):
                 self.on_stack(name + LANE, [*lengths[:-1], last], kind)
 
     def on_stack(self, name: str, lengths: Sequence[Value], kind: str) -> None:
-        """A place for a small array."""
+        """Allocate a small array on the stack."""
         count = prod(int(n.text) for n in lengths)
         self.arrays[name] = ArrayValue(Value(f"%own_{name}", "ptr"), kind, tuple(lengths), None)
         self.stack.append(f"%own_{name} = alloca [{count} x {self.arrays[name].stored}], align 64")
 
     def from_heap(self, name: str, lengths: Sequence[Value], kind: str) -> None:
-        """Memory for an array whose lengths the kernel computes; what the name had before is given back.
+        """Allocate an array of computed lengths; the name's earlier memory is freed.
 
-        Where there is none, the function gives up.
+        If allocation fails, the function gives up.
         """
         if self.heap.setdefault(name, (kind, len(lengths))) != (kind, len(lengths)):
             raise UnsupportedError
@@ -75,11 +75,11 @@ class Memory(Variables):
             self.begin(f"{self.label()}_never")
 
     def free(self, name: str) -> None:
-        """Give the memory of an array back, if it has any."""
+        """Free the memory of an array, if it has any."""
         self.call("PyMem_RawFree", "void", [self.emit(f"load ptr, ptr %heap_{name}", "ptr")])
 
     def copy_of(self, name: str, axes: Sequence[int]) -> Value:
-        """Memory for what each lane has of some axes of an array; whether there is some."""
+        """Allocate private copies of some axes of an array for each lane; returns whether that succeeded."""
         array = self.known(name)
         *others, last = (array.shape[axis] for axis in axes)
         shape = (*others, self.integers("mul", last, literal(self.width)))
@@ -93,17 +93,17 @@ class Memory(Variables):
         return self.emit(f"icmp ne {data}, null", "i1")
 
 
-UNKNOWN_ITERATIONS = 1 << 10  # iterations of a loop of which nothing is known
+UNKNOWN_ITERATIONS = 1 << 10  # assumed iterations of a loop of unknown length
 VECTORS_OF_CALLS = 2  # vectors at a time in loops that call functions
-INTERLEAVED = {4: 12, 2: 32}  # vectors at a time in loops that add up, for at most so many operations
+INTERLEAVED = {4: 12, 2: 32}  # vectors at a time in reduction loops, by their maximum number of operations
 
 
 class Loops(Memory):
-    """Loops over statements, of which `body` makes instructions."""
+    """Loops over statements; `body` lowers the statements."""
 
     def __init__(self, needs: Needs, lanes: int) -> None:
         super().__init__(needs, lanes)
-        self.depth = 0  # of loops whose iterations end with a poll
+        self.depth = 0  # the depth of loops whose iterations end with a poll
         self.low_trips = False  # whether loops inside these are short
 
     def body(self, statements: Sequence[Stmt]) -> None:
@@ -111,7 +111,7 @@ class Loops(Memory):
         raise NotImplementedError
 
     def written_out(self, name: str, iterations: range, body: Sequence[Stmt]) -> None:
-        """The iterations of a short loop, one after the other."""
+        """The unrolled iterations of a short loop."""
         for k in iterations:
             self.values[name] = literal(k)._replace(unsigned=True)
             self.body(body)
@@ -129,8 +129,8 @@ class Loops(Memory):
         del self.values[name]
 
     def weight(self, body: Sequence[Stmt], own: Collection[str] = ()) -> Value:
-        """How many elements the loops in an iteration have, about: lengths that only the iteration tells, by
-        its `own` variables and those of loops around, are `SOME`."""
+        """The approximate number of elements of the loops in an iteration. Lengths that depend on the
+        iteration's `own` variables, or those of enclosing loops, count as `UNKNOWN_ITERATIONS`."""
         most, own = literal(1), {*own, *assigned(*body)}
         for statement in body:
             if isinstance(statement, If):
@@ -145,7 +145,7 @@ class Loops(Memory):
         return most
 
     def length(self, loop: For, own: Collection[str]) -> Value:
-        """The iterations of a loop inside, if they are known before: `own` are variables of the iteration."""
+        """The iterations of an inner loop, if known before: `own` are variables of the iteration."""
         names = variables(loop.stop)
         known = {*self.values, *self.arrays}.difference(own) >= names and not any(LANE in n for n in names)
         return self.value(loop.stop) if known else literal(UNKNOWN_ITERATIONS)
@@ -159,16 +159,16 @@ class Loops(Memory):
         self.poll_after(cost)
 
     def parts(self, loop: For, first: Value, stop: Value) -> list[tuple[Value, Value, str]]:
-        """A loop that is vectorised as two: whole vectors, two at a time, and the rest in one that is masked.
+        """Split a vectorised loop in two: whole vectors, two at a time, and a masked remainder.
 
-        Functions of two vectors overlap: each is a long chain, in which the processor would wait. Masks cost
-        a little everywhere, and much where the processor stores slowly with them.
+        Functions of two vectors overlap: each is a long dependency chain that would stall the processor.
+        Masks cost a little everywhere, and much where masked stores are slow.
         """
         vectors = self.needs.vectors
         if vectors is None or self.width > 1 or not vectorises(loop.body, self.changing):
             return [(first, stop, self.hint(loop))]
-        # LLVM shall not see that it could ask once, before the loops around, which of the two has no
-        # iterations: it would compile these loops three times.
+        # Prevent loop unswitching: LLVM would hoist the tests for empty parts out of the enclosing loops and
+        # compile these three times.
         hidden = self.emit(f'call i64 asm sideeffect "", "=r,0"({stop})', "i64")
         stop = hidden._replace(unsigned=first.unsigned)
         iterations = self.call(
@@ -181,8 +181,8 @@ class Loops(Memory):
         return [(first, middle, self.needs.hint(pairs)), (middle, stop, self.needs.hint(alone, masked))]
 
     def hint(self, loop: For) -> str:
-        """The hint for an innermost loop: that it is short in a kernel for such (`low_trips.py`), or how it
-        adds up."""
+        """The hint for an innermost loop: that it is short, in a kernel for short loops (`low_trips.py`), or
+        how to interleave its reductions."""
         if has_loops(loop.body):
             return ""
         if not (self.low_trips and self.depth) or loop.kind == "program":
@@ -194,12 +194,12 @@ class Loops(Memory):
 
 
 def interleaving(body: Sequence[Stmt]) -> int:
-    """How many vectors of partial sums an innermost loop has; 0 if it adds nothing up.
+    """The number of vectors of partial sums in an innermost loop; 0 if it reduces nothing.
 
-    The order of additions follows from it. LLVM would look at all that a loop does; here what is only stored
-    does not count, so that a sum is the same whether a backward pass will read its terms or not. Remainders
-    and quotients by what varies have no vectors, and LLVM 22 ends the process (an assertion of VPlan's, "only
-    extract elements from vectors") where it interleaves such a loop that loads under conditions.
+    It determines the order of additions. LLVM would consider the whole body; here stores do not count, so a
+    sum does not depend on whether a backward pass reads its terms. Remainders and quotients by varying values
+    have no vector form, and LLVM 22 aborts (a VPlan assertion, "only extract elements from vectors") when it
+    interleaves such a loop with conditional loads.
     """
     if not any(map(total, body)):
         return 0
@@ -211,7 +211,7 @@ def interleaving(body: Sequence[Stmt]) -> int:
 
 
 def divides(statement: Stmt) -> bool:
-    """Whether a statement has a remainder or floored quotient by something that is not a constant."""
+    """Whether a statement has a remainder or floored quotient by a non-constant."""
     return any(
         isinstance(n, Binary) and n.op in ("%", "//") and not isinstance(n.right, Literal)
         for s in statements([statement])

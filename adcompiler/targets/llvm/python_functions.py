@@ -1,4 +1,4 @@
-"""Functions written in Python to LLVM.
+"""Lowers functions written in Python to LLVM.
 
 They are special functions (`ops/rules/series.py`, `bessel.py`) and routines on matrices
 (`kernels/routines/library.py`).
@@ -6,8 +6,8 @@ They are special functions (`ops/rules/series.py`, `bessel.py`) and routines on 
 They are one source for all backends: Python runs them directly, and numba compiles them. Here they are read
 as loop IR. Unlike kernels they have branches with two sides, `while`, early returns, steps, tables of
 coefficients and calls of each other. As in numba, a variable has one type, the widest of its assigned values;
-these and the type of the result are found by translating until nothing changes. Each becomes one LLVM
-function for each list of types. They call the scalar functions of the C library.
+these and the type of the result are found by translating until a fixed point. Each becomes one LLVM function
+per list of types. They call the scalar functions of the C library.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ from adcompiler.targets.llvm.variables import Variables
 from adcompiler.targets.llvm.vectors import PURE
 
 LETTERS = {"double": "d", "float": "f", "i64": "i", "i1": "b"}
-INTRINSIC = "reduce_add"  # which is an instruction here
-MATRICES = "library"  # the module whose functions may run for long, so that they poll
+INTRINSIC = "reduce_add"  # an instruction here
+MATRICES = "library"  # the module whose functions may take long, so they poll
 Argument = Value | ArrayValue
 
 
 class PythonModule(NamedTuple):
-    """A module of functions: their definitions, and what its other names stand for."""
+    """A module of functions: their definitions, and the values of its other names."""
 
     definitions: Mapping[str, Function]
     names: Mapping[str, object]
@@ -62,7 +62,7 @@ class PythonModule(NamedTuple):
 
 @cache
 def source(module: str) -> PythonModule:
-    """The functions of one of our modules, or of several with one name, read from their text."""
+    """The functions of one of our modules, or of several under one name, parsed from source."""
     found = [import_module(name) for name in SOURCES[module].split()]
     made = [f for m in found for f in functions(inspect.getsource(m))]
     names = {name: value for m in found for name, value in vars(m).items()}
@@ -70,8 +70,8 @@ def source(module: str) -> PythonModule:
 
 
 class Routine(NamedTuple):
-    """A function of LLVM's: its name, the type of its result, what a call says about its effects, and whether
-    it takes the context of the kernel's call (`polls.py`)."""
+    """An LLVM function: its name, result type, attributes of calls, and whether it takes the context of the
+    kernel's call (`polls.py`)."""
 
     name: str
     result: str
@@ -80,7 +80,7 @@ class Routine(NamedTuple):
 
 
 def routine(needs: Needs, module: str, function: str, args: Sequence[Argument]) -> Routine:
-    """The function of a module for arguments of these types, translated when it is first called."""
+    """The function of a module for arguments of these types, translated on the first call."""
     letters = "".join(_letters(a) for a in args)
     name = f"adc_{module}_{function}_{letters}"
     if name not in needs.results:
@@ -102,21 +102,21 @@ def routine(needs: Needs, module: str, function: str, args: Sequence[Argument]) 
 
 
 def _letters(arg: Argument) -> str:
-    """What a function's name has for the type of an argument."""
+    """The encoding of an argument's type in a function's name."""
     if isinstance(arg, Value):
         return LETTERS[arg.type]
     return f"{LETTERS[arg.type]}{len(arg.shape)}{'s' * (arg.strides is not None)}"
 
 
 def _wider(one: str, other: str) -> str:
-    """The type common to two; an integer meets a float in float64."""
+    """The common type of two; an integer and a float give float64."""
     if {one, other} == {"i64", "float"}:
         return "double"
     return max(one, other, key=RANKS.index) if one in RANKS and other in RANKS else one or other
 
 
 class _Body(Variables):
-    """The body of a function, given the types of its variables and of its result as far as they are known."""
+    """The body of a function, given the known types of its variables and result."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class _Body(Variables):
         self.params = ", ".join(
             [f"{p.type}{' noalias' * (p.type == 'ptr')} %p{k}" for k, p in enumerate(parts)]
             + ["ptr %context"] * self.polls
-        )  # what is written has one name only
+        )  # written arrays have no aliases
         self.pure = len(parts) == len(args)
         names = iter([f"%p{k}" for k in range(len(parts))])
         for param, arg in zip(self.routine.params, args, strict=True):
@@ -150,7 +150,7 @@ class _Body(Variables):
         self.body(self.routine.body)
 
     def text(self, name: str) -> str:
-        """The function; one that comes to its end without a result has none."""
+        """The function; its result is void if it ends without one."""
         self.needs = self.given
         effects = PURE if self.pure else "nounwind"
         apart = (
@@ -203,7 +203,7 @@ class _Body(Variables):
                 raise UnsupportedError
 
     def factor(self, node: Expr) -> Factor:
-        """A matrix that is multiplied, or its transpose."""
+        """A factor of a matrix product, or its transpose."""
         match node:
             case Call(name="transpose", args=(Var(name=name),)):
                 return Factor(self.known(name), True)
@@ -227,12 +227,12 @@ class _Body(Variables):
         self.leave(f"ret {self.cast(found, self.result)}")
 
     def leave(self, how: str) -> None:
-        """Go elsewhere; what follows is not reached."""
+        """Write a jump; code after it is unreachable."""
         self.lines.append(how)
         self.begin(f"{self.label()}_never")
 
     def choice(self, test: Expr, body: Sequence[Stmt], otherwise: Sequence[Stmt]) -> None:
-        """`if` with both its sides."""
+        """`if` with both sides."""
         guard, label = self.cast(self.value(test), "i1"), self.label()
         self.lines.append(f"br {guard}, label %{label}_then, label %{label}_else")
         for side, statements in (("then", body), ("else", otherwise)):
@@ -247,7 +247,8 @@ class _Body(Variables):
             self.body(body)
 
     def counted(self, loop: For) -> None:
-        """`for axis in range(...)`; the count is not the variable, to which the body may assign."""
+        """`for axis in range(...)`; a separate counter is used, because the body may assign to the
+        variable."""
         body, first, stop = loop.body, self.value(loop.start), self.value(loop.stop)
         step = literal(1) if loop.step is None else self.value(loop.step)
         place = f"%count{len(self.lines)}"
@@ -265,7 +266,7 @@ class _Body(Variables):
             self.lines.append(f"store {self.emit(f'add nsw {at}, {step.text}', 'i64')}, ptr {place}")
 
     def head(self) -> str:
-        """The block in which a loop asks whether it goes on."""
+        """The block that tests a loop's condition."""
         label = self.label()
         self.lines.append(f"br label %{label}")
         self.begin(label)
@@ -273,7 +274,7 @@ class _Body(Variables):
 
     @contextmanager
     def looped(self, head: str, guard: Value, hint: str = "") -> Iterator[None]:
-        """What is written inside, again and again from `head` while `guard` holds. LLVM has `hint`."""
+        """Repeat the body from `head` while `guard` holds; `hint` is metadata for LLVM."""
         self.exits.append(f"{head}_exit")
         self.lines.append(f"br {guard}, label %{head}_body, label %{head}_exit")
         self.begin(f"{head}_body")
@@ -282,9 +283,8 @@ class _Body(Variables):
         self.begin(self.exits.pop())
 
     def hint(self, body: Sequence[Stmt]) -> str:
-        """Hints to LLVM about a loop: in matrix routines, one vector at a time, except for sums, in which
-        each addition waits for the last. Several at a time are more code, which costs more time to compile
-        than it saves."""
+        """Loop hints for LLVM: one vector at a time in matrix routines, except for sums, where each addition
+        depends on the last. More interleaving costs more compile time than it saves."""
         adds = any(isinstance(n, Call) and n.name == INTRINSIC for n in walk(*body))
         if adds or not self.apart:
             return ""
@@ -292,8 +292,8 @@ class _Body(Variables):
 
     @contextmanager
     def polled(self, body: Sequence[Stmt]) -> Iterator[None]:
-        """An iteration of a loop. The outermost of three ends it with a poll, if there was much to do: the
-        elements of the loops inside, and of the matrices for which functions are called."""
+        """An iteration of a loop. The outermost of three loops ends it with a poll, if there was enough work:
+        the elements of inner loops, and of matrices passed to functions."""
         polls = self.polls and not self.counting and self.depth(body) > 1
         self.counting = self.counting or polls
         yield
@@ -302,7 +302,7 @@ class _Body(Variables):
             self.poll_after(1)
 
     def depth(self, body: Sequence[Stmt]) -> int:
-        """How many loops stand in each other, also in functions that are called."""
+        """The nesting depth of loops, including called functions."""
         most = 0
         for node in body:
             match node:
@@ -333,7 +333,7 @@ class _Body(Variables):
         return super().value(node)
 
     def either(self, node: Choice) -> Value:
-        """A choice of which only one side is computed: a variable without a name."""
+        """A choice that computes only one side, through an anonymous variable."""
         name = f"choice{len(self.changing)}"
         self.changing.add(name)
         self.choice(node.test, [Assign(name, node.then)], [Assign(name, node.otherwise)])
@@ -350,7 +350,7 @@ class _Body(Variables):
         return self.emit(f"load double, {at}", "double")
 
     def argument(self, node: Expr) -> Argument:
-        """What is passed to another function."""
+        """An argument of another function."""
         found = self.array(node.name) if isinstance(node, Var) else None
         return found or self.value(node)
 
@@ -359,12 +359,12 @@ class _Body(Variables):
         if name not in self.definitions:
             raise UnsupportedError
         if self.counting and (arrays := [a for a in args if isinstance(a, ArrayValue)]):
-            self.spend(reduce(self.product, arrays[-1].shape))  # it writes the last one
+            self.spend(reduce(self.product, arrays[-1].shape))  # the call writes the last one
         return call(self, routine(self.given, self.module, name, args), args)
 
 
 def call(code: Variables, found: Routine, args: Sequence[Argument]) -> Value:
-    """A call of a function; where that has given up, the one that calls it does."""
+    """A call of a function; the caller gives up if the callee has."""
     given = ", ".join([*(str(p) for a in args for p in a.parts), *["ptr %context"] * found.polls])
     text = f"call {found.result} @{found.name}({given}) {found.attributes}"
     result = Value("", "void")
@@ -378,7 +378,7 @@ def call(code: Variables, found: Routine, args: Sequence[Argument]) -> Value:
 
 
 def _general(arg: Argument) -> Argument:
-    """The argument for any lengths: constants among them are parameters as well."""
+    """The argument for any lengths: constant lengths become parameters as well."""
     if isinstance(arg, Value):
         return arg
     return replace(arg, shape=tuple(n._replace(text="%") for n in arg.shape))

@@ -11,22 +11,22 @@ from adcompiler.targets.llvm.libmvec import Set
 
 
 class UnsupportedError(Exception):
-    """The text has something that only numba compiles."""
+    """The program needs something that only numba compiles."""
 
 
 class BrokenModuleError(Exception):
-    """LLVM refuses a module that this compiler wrote: a fault of ours, and no `UnsupportedError`."""
+    """LLVM rejects a module that this compiler wrote: a bug here, not an `UnsupportedError`."""
 
 
 def typed(element: str, lanes: int) -> str:
-    """The type of so many numbers of a type."""
+    """The type of a vector of `lanes` elements, or of a scalar."""
     return element if lanes == 1 else f"<{lanes} x {element}>"
 
 
 class Value(NamedTuple):
-    """An LLVM value: a register or a constant, and its type. Of unsigned integers there are indices only.
+    """An LLVM value: a register or a constant, and its type. Only indices are unsigned.
 
-    A vector has the numbers of several iterations of a loop, one a lane.
+    A vector has the values of several iterations of a loop, one per lane.
     """
 
     text: str
@@ -47,21 +47,21 @@ class Value(NamedTuple):
 
     @property
     def number(self) -> float:
-        """What a constant is."""
+        """The value of a constant."""
         return struct.unpack("<d", bytes.fromhex(self.text[2:])[::-1])[0] if self.is_float else int(self.text)
 
     @property
     def lanes(self) -> int:
-        """How many numbers it is."""
+        """The number of lanes."""
         return int(self.type[1 : self.type.index(" ")]) if self.type[0] == "<" else 1
 
     def typed(self, element: str) -> str:
-        """The type of as many numbers of another type."""
+        """The type with the same lanes and another element type."""
         return typed(element, self.lanes)
 
     @property
     def parts(self) -> tuple[Value, ...]:
-        """What describes it, as a function takes it."""
+        """The LLVM values that represent it as an argument."""
         return (self,)
 
     def named(self, names: Iterator[str]) -> Value:
@@ -71,26 +71,26 @@ class Value(NamedTuple):
 
 @dataclass
 class Needs:
-    """What the functions of a module need beside them: declarations, names that the C library must have,
-    functions that nothing calls yet, and what LLVM is told about loops.
+    """Requirements of a module's functions: declarations, symbols of the C library, functions to keep
+    although nothing calls them yet, and loop metadata.
 
-    `vectors` are those for which mathematics is vectorised; None if it is not. `mixed` are kernels in which
-    numbers of different sizes stand in one loop, and `doubles` those in which some have 64 bits.
+    `vectors` are those for which mathematics is vectorised; None if it is not. In `mixed` kernels numbers of
+    different sizes occur in one loop; with `doubles` some have 64 bits.
     """
 
     vectors: Set | None = None
     mixed: bool = False
     doubles: bool = True
     declared: dict[str, str] = field(default_factory=dict)
-    results: dict[str, str] = field(default_factory=dict)  # types of the results of functions of our own
-    asking: set[str] = field(default_factory=set)  # functions of our own that may give up
+    results: dict[str, str] = field(default_factory=dict)  # result types of our functions
+    asking: set[str] = field(default_factory=set)  # our functions that may give up
     externals: set[str] = field(default_factory=set)
     kept: set[str] = field(default_factory=set)
     hints: list[str] = field(default_factory=list)
 
     @property
     def head(self) -> list[str]:
-        """What stands before the functions."""
+        """The declarations before the functions."""
         kept = ", ".join(f"ptr @{name}" for name in sorted(self.kept))
         used = f"appending global [{len(self.kept)} x ptr] [{kept}]"
         return [f'@llvm.compiler.used = {used}, section "llvm.metadata"'] * bool(kept) + [
@@ -99,15 +99,15 @@ class Needs:
 
     @property
     def attributes(self) -> str:
-        """What is appended to the head of a function: LLVM prefers shorter vectors for some processors, and
-        code loaded at run time may be called with a stack that is not aligned for long ones: registers that
-        are saved there across two cache lines cost up to twice the time."""
+        """Attributes of functions. LLVM prefers shorter vectors for some processors. Code loaded at run time
+        may be called with a stack not aligned for long ones: registers spilled across two cache lines take up
+        to twice the time."""
         if self.vectors is None:
             return ""
         return f' "prefer-vector-width"="{self.vectors.bits}" "stackrealign"'
 
     def hint(self, *what: str) -> str:
-        """What is appended to the last branch of a loop to tell LLVM something about it."""
+        """Metadata to append to the last branch of a loop."""
         first = len(self.hints)
         parts = [first + 1 + k for k in range(len(what))]
         self.hints.append(f"!{first} = distinct !{{{', '.join(f'!{k}' for k in (first, *parts))}}}")
@@ -117,8 +117,7 @@ class Needs:
 
 @dataclass(frozen=True)
 class ArrayValue:
-    """An array in memory: where it starts, the type of its elements, its lengths, and the distance of
-    neighbours along each axis in bytes: None where the array is contiguous."""
+    """An array in memory: its address, element type, lengths, and strides in bytes (None if contiguous)."""
 
     data: Value
     type: str
@@ -127,16 +126,16 @@ class ArrayValue:
 
     @property
     def stored(self) -> str:
-        """The type of elements in memory: booleans are bytes there."""
+        """The type of elements in memory; booleans are stored as bytes."""
         return "i8" if self.type == "i1" else self.type
 
     @property
     def parts(self) -> tuple[Value, ...]:
-        """What describes it, as a function takes it."""
+        """The LLVM values that represent it as an argument."""
         return (self.data, *self.shape, *(self.strides or ()))
 
     def named(self, names: Iterator[str]) -> ArrayValue:
-        """The same array under the names of a function's parameters; lengths that are known stay so."""
+        """The same array under the names of a function's parameters; known lengths stay constants."""
         given = [Value(next(names), p.type) for p in self.parts]
         data, *rest = (p if p.text.isdigit() else new for p, new in zip(self.parts, given, strict=True))
         rank = len(self.shape)
@@ -144,7 +143,7 @@ class ArrayValue:
 
 
 def suffix(value: Value) -> str:
-    """What the names of LLVM's functions have for the type of a value."""
+    """The suffix of LLVM intrinsics for the type of a value."""
     kinds = {"double": "f64", "float": "f32", "i64": "i64", "i8": "i8", "ptr": "p0"}
     return f"v{value.lanes}" * (value.lanes > 1) + kinds[value.element]
 
@@ -155,7 +154,7 @@ def uniform(constant: Value, lanes: int) -> Value:
 
 
 def literal(value: object, kind: str = "double") -> Value:
-    """A constant; floats are written by their bits. That of a type of vectors is the same in all lanes."""
+    """A constant; floats are written as bits. For vector types, the same in all lanes."""
     if kind[0] == "<":
         return uniform(literal(value, Value("", kind).element), Value("", kind).lanes)
     match value:

@@ -1,7 +1,7 @@
 """Variables and arrays of one function: where their values are, and elements of arrays.
 
-A variable that is assigned once is a register; one that changes has a place on the stack, which LLVM turns
-into a register. If iterations are lanes (`loopir/outer_vectorisation.py`), the variables of an iteration are
+A variable that is assigned once is a register; one that changes is an alloca, which LLVM turns into a
+register. If iterations are lanes (`loopir/outer_vectorisation.py`), the variables of an iteration are
 vectors, and so are elements of arrays private to lanes.
 """
 
@@ -21,7 +21,7 @@ HIDDEN = '%nothing = call i64 asm "", "=r,0"(i64 0)'
 
 
 class Variables(Blocks):
-    """Blocks in which variables and arrays have names; `width` iterations are lanes."""
+    """Basic blocks with named variables and arrays; `width` iterations are lanes."""
 
     def __init__(self, needs: Needs) -> None:
         super().__init__(needs)
@@ -31,13 +31,13 @@ class Variables(Blocks):
         self.changing: set[str] = set()
         self.rounded: Collection[str] = ()  # variables whose products no sum contracts
         self.width = 1
-        self.wide = 1  # how many lanes rows have side by side
-        self.mask: Value | None = None  # the lanes that have an iteration
-        self.summed: set[str] = set()  # vectors to which all iterations add
-        self.lane: Value | None = None  # the one lane that does something alone
+        self.wide = 1  # the number of adjacent lanes of rows
+        self.mask: Value | None = None  # the active lanes
+        self.summed: set[str] = set()  # vectors of partial sums
+        self.lane: Value | None = None  # the lane that runs alone
 
     def bind(self, name: str, value: Value | ArrayValue) -> None:
-        """Give a variable its value."""
+        """Assign a value to a variable."""
         if isinstance(value, ArrayValue):
             self.arrays[name] = value
             return
@@ -66,7 +66,7 @@ class Variables(Blocks):
         return self.array(name) or self.value(Var(name))
 
     def array(self, name: str) -> ArrayValue | None:
-        """The array of a name, if it is one."""
+        """The array with a name, or None."""
         if name not in self.heap:
             return self.arrays.get(name)
         kind, rank = self.heap[name]
@@ -75,7 +75,7 @@ class Variables(Blocks):
         return ArrayValue(data, kind, tuple(shape), None)
 
     def known(self, name: str) -> ArrayValue:
-        """The array of a name that is one."""
+        """The array with a name that exists."""
         found = self.array(name)
         assert found is not None
         return found
@@ -98,7 +98,7 @@ class Variables(Blocks):
         return super().value(node)
 
     def branches(self, node: Choice) -> Value:
-        """A choice of which only one side may be computed: the other may read outside an array."""
+        """A choice that must compute only one side, because the other may read outside an array."""
         test = self.cast(self.value(node.test), "i1")
         if test.lanes > 1:
             return self.sides(node, test)
@@ -121,7 +121,7 @@ class Variables(Blocks):
         return self.chosen(either, then, otherwise)
 
     def sides(self, node: Choice, test: Value) -> Value:
-        """A choice of each lane: it reads nothing for the side that it does not take."""
+        """A choice per lane: no lane reads for the side that it does not take."""
         whole = self.mask
         assert whole is not None
         self.mask = self.both("and", [whole, test])
@@ -134,12 +134,12 @@ class Variables(Blocks):
     # -- elements of arrays --------------------------------------------------------------------
 
     def accessed(self, name: str, node: Access) -> ArrayValue:
-        """The array of an access: small rows have another one for lanes."""
+        """The array of an access; small rows have a widened copy for lanes."""
         wide = self.arrays.get(name + LANE) if isinstance(node, Lane) and node.row else None
         return wide or self.known(name)
 
     def element(self, array: ArrayValue, node: Access) -> Value:
-        """An element of an array, or those of all lanes."""
+        """An element of an array, or one per lane."""
         at, kind = self.address(array, node)
         if self.mask is None or not self.is_masked(node):
             found = self.emit(f"load {kind}, {at}{self.aligned(array, kind)}", kind)
@@ -152,7 +152,7 @@ class Variables(Blocks):
         return self.emit(f"icmp ne {found}, {nothing}", truths) if array.type == "i1" else found
 
     def store(self, target: Access, value: Value) -> None:
-        """Set an element of an array, or those of all lanes."""
+        """Set an element of an array, or one per lane."""
         array = self.accessed(target.array, target)
         value = self.cast(value, array.type)
         if array.type == "i1":
@@ -167,23 +167,23 @@ class Variables(Blocks):
             self.call(f"llvm.masked.{how}.{suffix(value)}.{suffix(at)}", "void", args)
 
     def is_masked(self, node: Access) -> bool:
-        """Whether lanes beyond the last iteration have no element there: all have one in a row."""
+        """Whether inactive lanes have no element there; in rows all lanes do."""
         return isinstance(node, Lane) and not node.row
 
     def address(self, array: ArrayValue, node: Access) -> tuple[Value, str]:
-        """The address of an element, or of that of each lane, and the type of what stands there. Elements of
-        lanes that are side by side are one vector at one address."""
+        """The address of an element, or one per lane, and the type there. Elements of adjacent lanes are one
+        vector at one address."""
         *others, last = node.indices
         row = isinstance(node, Lane) and node.row
         beside = isinstance(node, Lane) and node.beside and array.strides is None and not row
         if beside:
             assert isinstance(last, Var)
-            last = Var(last.name.removesuffix(LANE))  # the iteration of the first lane
+            last = Var(last.name.removesuffix(LANE))  # the first lane's iteration
         indices = [self.value(n) for n in (*others, last)]
         if any(i.element != "i64" for i in indices):
             raise UnsupportedError
         if row:
-            if indices[-1].lanes > 1:  # another element of its row for each lane
+            if indices[-1].lanes > 1:  # each lane has a different element of its row
                 raise UnsupportedError
             indices[-1] = self.integers("mul", indices[-1], literal(self.wide))
         if isinstance(node, Lane) and node.alone:
@@ -193,7 +193,7 @@ class Variables(Blocks):
         return found, typed(array.stored, self.width if row or beside else 1)
 
     def located(self, array: ArrayValue, indices: Sequence[Value]) -> Value:
-        """The address of an element, or of the first one of a part of an array; or those of lanes."""
+        """The address of an element, or of the start of a part of an array; or one per lane."""
         at = literal(0)
         for k, length in enumerate(array.shape):
             index = indices[k] if k < len(indices) else literal(0)
@@ -207,15 +207,15 @@ class Variables(Blocks):
         return self.emit(instruction, at.typed("ptr"))
 
     def part_of(self, array: ArrayValue, node: Access) -> ArrayValue:
-        """The part of an array at some first indices."""
+        """The part of an array at some leading indices."""
         indices = [self.value(n) for n in node.indices]
         first = len(indices)
         strides = array.strides and array.strides[first:]
         return ArrayValue(self.located(array, indices), array.type, array.shape[first:], strides)
 
     def step(self, distance: Value) -> Value:
-        """The distance of neighbours. LLVM would make a loop over neighbours twice, with vectors if they are
-        beside each other, which they are not, and without: it shall not see that the distance is a value."""
+        """The stride between adjacent elements, hidden from LLVM: otherwise it would version the loop for a
+        stride of one, which does not occur."""
         if distance.text.isdigit():
             return distance
         if HIDDEN not in self.stack:
@@ -223,22 +223,22 @@ class Variables(Blocks):
         return self.emit(f"add i64 {distance.text}, %nothing", "i64")
 
     def integers(self, how: str, x: Value, y: Value) -> Value:
-        """An operation on indices, with no sign."""
+        """An unsigned operation on indices."""
         x, y = (self.spread(v, max(x.lanes, y.lanes)) for v in (x, y))
         return self.emit(f"{how} {x.type} {x.text}, {y.text}", x.type)
 
     def alignment(self, array: ArrayValue) -> Value:
-        """What an element's address is a multiple of."""
+        """The alignment of an element's address."""
         return Value("1" if array.strides is not None else str(BYTES[array.type]), "i32")
 
     def aligned(self, array: ArrayValue, kind: str) -> str:
-        """What an access says of it, if that is not what LLVM takes for granted."""
+        """The alignment suffix of an access, if it is not LLVM's default."""
         return "" if array.strides is None and kind[0] != "<" else f", align {self.alignment(array).text}"
 
     # -- lanes ---------------------------------------------------------------------------------
 
     def added_up(self, how: str, value: Value) -> Value:
-        """The sum of all lanes, or their extremum."""
+        """The horizontal sum or extremum of all lanes."""
         kind, name = value.element, f"llvm.vector.reduce.{INTRINSICS[how].horizontal}.{suffix(value)}"
         if how != "reduce_add":
             return self.call(name, kind, [value])

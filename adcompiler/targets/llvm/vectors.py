@@ -1,10 +1,10 @@
 """Calls of mathematical functions that LLVM's loop vectoriser replaces by one call for a whole vector.
 
-A call names its vector forms in an attribute, `vector-function-abi-variant`. The scalar form of a function
-that libmvec has takes its own vector form too, with the same number in all lanes, and a kernel with arrays
-has no other. A value therefore depends only on its argument, not on its place in an array, on the array's
-layout, or on what LLVM vectorises. Values computed twice are equal, as the adjoints of extrema need. A
-function that libmvec lacks is called lane by lane; the rest of the loop is still vectorised.
+A call names its vector forms in an attribute, `vector-function-abi-variant`. If libmvec has a function, its
+scalar form also calls the vector form, with the same number in all lanes, and a kernel with arrays has no
+other. A value therefore depends only on its argument, not on its place in an array, on the array's layout, or
+on what LLVM vectorises. Recomputed values are equal, as the adjoints of extrema need. A function that libmvec
+lacks is called lane by lane; the rest of the loop is still vectorised.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ PURE = "nounwind willreturn memory(none)"
 
 
 def vectorises(body: Sequence[Stmt], changing: Collection[str]) -> bool:
-    """Whether a loop has mathematics that LLVM may vectorise: no long loop inside, and no iteration needs
-    another.
+    """Whether a loop has mathematics that LLVM may vectorise: no long inner loop, and no dependence between
+    iterations.
 
-    `changing` are the variables that are set more than once.
+    `changing` are the variables that are assigned more than once.
     """
     nodes = walk(*body)
     if has_loops(body) or not any(map(_is_mathematics, nodes)):
@@ -37,7 +37,7 @@ def vectorises(body: Sequence[Stmt], changing: Collection[str]) -> bool:
 
 
 def total(node: Node) -> str:
-    """The name of a sum, or of an extremum, to which a statement adds; empty for any other."""
+    """The name of the sum or extremum to which a statement adds; empty for any other statement."""
     match node:
         case Assign(
             name=name, value=Binary(op="+", left=Var(name=same)) | Call(args=(Var(name=same), _))
@@ -47,7 +47,7 @@ def total(node: Node) -> str:
 
 
 def _begun(statement: Stmt) -> str:
-    """The variable that each iteration starts again; empty if a statement does not do so."""
+    """The variable that a statement initialises in each iteration; empty if it does not."""
     match statement:
         case Assign(name=name) if not total(statement):
             return name
@@ -67,7 +67,7 @@ def _is_mathematics(node: Node) -> bool:
 
 
 def vector_call(needs: Needs, found: Set, name: str, args: Sequence[Value]) -> str:
-    """The text of a call of the C library's `name` for a vector, or of one that may become that."""
+    """A call of the C library's `name` for a vector, or a scalar call that may be vectorised."""
     kind, count = args[0].element, len(args)
     plain = name if kind == "double" else f"{name}f"
     whole = found.symbol(name, kind) if known(found, name, kind) else ""
@@ -76,7 +76,7 @@ def vector_call(needs: Needs, found: Set, name: str, args: Sequence[Value]) -> s
     forms = {n: whole if whole and n == lanes else f"adc_{plain}_{n}" for n in _lengths(needs, lanes)}
     if scalar not in needs.declared:
         needs.externals |= {whole or scalar} if not found.has(name) else set()
-        # LLVM may neither drop what nothing calls yet nor a parameter that is always the same.
+        # Keep LLVM from dropping functions not called yet, and parameters that are always equal.
         needs.kept.update([*forms.values(), *[scalar] * bool(whole)])
         needs.declared |= _declared(kind, lanes, count, scalar, whole)
         needs.declared |= {
@@ -86,7 +86,7 @@ def vector_call(needs: Needs, found: Set, name: str, args: Sequence[Value]) -> s
 
 
 def own_call(needs: Needs, found: Set, scalar: str, args: Sequence[Value]) -> str:
-    """The text of a call of a function that the module defines for single numbers."""
+    """A call of a scalar function defined in the module."""
     kind, natural = args[0].element, found.lanes(args[0].element)
     forms = {n: f"{scalar}_{n}" for n in _lengths(needs, natural)}
     needs.kept.update(forms.values())
@@ -95,13 +95,13 @@ def own_call(needs: Needs, found: Set, scalar: str, args: Sequence[Value]) -> st
 
 
 def _lengths(needs: Needs, lanes: int) -> tuple[int, ...]:
-    """The lengths of vectors in a kernel: besides the natural one, half of it for float32 among float64, the
-    double for the contrary."""
+    """The vector lengths in a kernel: the natural one, half of it for float32 among float64, and double for
+    the contrary."""
     return (lanes // 2, lanes, 2 * lanes) if needs.mixed else (lanes,)
 
 
 def _one_or_many(scalar: str, forms: Mapping[int, str], args: Sequence[Value]) -> str:
-    """A call for a vector, or of the scalar function that says which forms it has for vectors."""
+    """A call for a vector, or of the scalar function annotated with its vector forms."""
     given = ", ".join(map(str, args))
     if args[0].lanes > 1:
         if args[0].lanes not in forms:
@@ -113,7 +113,7 @@ def _one_or_many(scalar: str, forms: Mapping[int, str], args: Sequence[Value]) -
 
 
 def _declared(kind: str, lanes: int, count: int, scalar: str, whole: str) -> dict[str, str]:
-    """The function of one number, and that of libmvec if there is one."""
+    """The scalar function, and libmvec's if there is one."""
     head = _head(kind, 1, scalar, count)
     if not whole:
         return {scalar: f"declare {head} {PURE}"}
@@ -122,7 +122,7 @@ def _declared(kind: str, lanes: int, count: int, scalar: str, whole: str) -> dic
 
 
 def _form(kind: str, lanes: int, count: int, name: str, scalar: str, whole: str, natural: int) -> str:
-    """A function of vectors that libmvec has not, or not of this length."""
+    """A vector function that libmvec lacks, or lacks for this length."""
     lines = _by_lane if not whole else _padded if lanes < natural else _halves
     return _definition(_head(kind, lanes, name, count), lines(kind, lanes, whole or scalar, count))
 
@@ -133,18 +133,18 @@ def _head(kind: str, lanes: int, name: str, count: int) -> str:
 
 
 def _definition(head: str, lines: Iterator[str]) -> str:
-    """A function that stays one until loops are vectorised."""
+    """A function that is not inlined before loops are vectorised."""
     return "\n".join([f"define internal {head} noinline {PURE} {{", *lines, "}"])
 
 
 def _call(kind: str, lanes: int, name: str, suffix: object, count: int) -> str:
-    """A call of a function with the registers %x and %y of a suffix."""
+    """A call of a function on the registers %x and %y with a suffix."""
     given = typed(kind, lanes)
     return f"call {given} @{name}({', '.join(f'{given} %{p}{suffix}' for p in 'xyz'[:count])})"
 
 
 def _alone(kind: str, lanes: int, whole: str, count: int) -> Iterator[str]:
-    """One number, in all lanes: so no other lane takes a slow way."""
+    """One number, broadcast to all lanes, so that no other lane takes a slow path."""
     vector = typed(kind, lanes)
     for p in "xyz"[:count]:
         yield f"%{p}0 = insertelement {vector} poison, {kind} %{p}, i64 0"
@@ -155,7 +155,7 @@ def _alone(kind: str, lanes: int, whole: str, count: int) -> Iterator[str]:
 
 
 def _padded(kind: str, lanes: int, whole: str, count: int) -> Iterator[str]:
-    """Half a vector: each number twice."""
+    """Half a vector, padded by repeating each number."""
     half, full = typed(kind, lanes), typed(kind, 2 * lanes)
     for p in "xyz"[:count]:
         yield f"%{p}t = shufflevector {half} %{p}, {half} poison, {_mask([*range(lanes)] * 2)}"
@@ -165,7 +165,7 @@ def _padded(kind: str, lanes: int, whole: str, count: int) -> Iterator[str]:
 
 
 def _halves(kind: str, lanes: int, whole: str, count: int) -> Iterator[str]:
-    """Two vectors, one after the other."""
+    """A double-length vector, as two calls."""
     half, full, middle = typed(kind, lanes // 2), typed(kind, lanes), lanes // 2
     for k, part in enumerate((range(middle), range(middle, lanes))):
         for p in "xyz"[:count]:
@@ -176,7 +176,7 @@ def _halves(kind: str, lanes: int, whole: str, count: int) -> Iterator[str]:
 
 
 def _by_lane(kind: str, lanes: int, scalar: str, count: int) -> Iterator[str]:
-    """The scalar function of each lane."""
+    """The scalar function for each lane."""
     vector, result = typed(kind, lanes), "poison"
     for k in range(lanes):
         for p in "xyz"[:count]:

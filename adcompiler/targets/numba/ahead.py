@@ -1,8 +1,8 @@
 """A program as C: object code that needs no Python, and the C function that calls it.
 
-numba compiles two functions of generated source. `need` writes the bytes of each temporary to an array;
-`entry` runs the kernel on pointers to inputs, results and temporaries. The C function allocates the
-temporaries in between.
+numba compiles two generated functions. `need` writes the bytes of each temporary to an array; `entry` runs
+the kernel on pointers to inputs, results and temporaries. The C function allocates the temporaries in
+between.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ KEYWORDS = frozenset(
     )
     for word in line.split()
 )
-# What the headers of the library, and its own text, have already.
+# Names already used by the C headers or the C function itself.
 HEADERS = frozenset(
     f"{word}{ending}"
     for words, endings in (
@@ -54,7 +54,7 @@ HEADERS = frozenset(
     for ending in ("", *endings)
 )
 ONE = const(1, "i64")
-# numba's own names of functions that the C library has.
+# numba's names of C library functions.
 SHIMS = {"numba_gamma": "tgamma", "numba_lgamma": "lgamma"}
 
 
@@ -69,16 +69,16 @@ class CFunction:
 
 
 def _free(name: str) -> str:
-    """A name like another one that a C function may have."""
+    """A similar name that is valid for a C function."""
     return "my_" + re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
 
 
 def compile_ahead(func: Func, name: str, native: bool, compared: Sequence[Constraint] = ()) -> CFunction:
-    """The C function `name` of a program, which compares lengths: `int name(sizes, inputs, results)`.
+    """The C function `name` of a program, which checks lengths: `int name(sizes, inputs, results)`.
 
-    Sizes of arrays come first, in order of appearance; lengths that integer parameters give are computed
-    inside. Arrays are contiguous, in row-major order; each result is written to its pointer. `native` is code
-    for this machine's processor, otherwise for any of its kind.
+    Sizes of arrays come first, in order of appearance; lengths given by integer parameters are computed
+    inside. Arrays are contiguous, in row-major order; each result is written to its pointer. `native` code is
+    for this machine's processor, otherwise for any of its architecture.
     """
     if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or name in KEYWORDS | HEADERS:
         taken = "C has the name" if name in KEYWORDS | HEADERS else "names have letters, digits and _"
@@ -118,7 +118,7 @@ class _Entry:
         self.source = with_header(kernel.comment, "\n\n".join(parts))
 
     def need(self) -> str:
-        """`need(*sizes, bytes)`: the bytes of each temporary, where the lengths fit."""
+        """`need(*sizes, bytes)`: the bytes of each temporary, if the lengths match."""
         writer = self.planned()
         for one in self.compared:
             reach, left, right = (writer.text(n or ONE, ATOM) for n in (one.reach, one.left, one.right))
@@ -163,7 +163,7 @@ class _Entry:
         return self.function("entry", [*params, *(f"_work{k}" for k in range(len(self.temporaries)))], writer)
 
     def planned(self) -> Writer:
-        """A function that knows how each nest is cut into blocks."""
+        """A writer for a function that starts with the block partition of each nest."""
         writer = Writer(self.kernel.arrays, self.kernel.sizes, (), {})
         for k in range(len(self.kernel.nests)):
             plan_lines(writer, self.kernel, k)
@@ -174,7 +174,7 @@ class _Entry:
         return [*first, *(writer.text(n, ATOM) for n in buffer.shape)]
 
     def view(self, writer: Writer, name: str, address: str, array: Array) -> str:
-        """The array at an address; a scalar is one of length 1."""
+        """The array at an address; a scalar is an array of length 1."""
         shape = "".join(f"{writer.text(n, ATOM)}, " for n in array.shape) or "1,"
         return f"{name} = carray({address}, ({shape}), np.{NUMPY[array.dtype]})"
 
@@ -189,7 +189,7 @@ class _Entry:
 
 
 def _object(functions: dict[str, tuple[Any, tuple[Any, ...]]], native: bool) -> tuple[bytes, frozenset[str]]:
-    """Object code in which each function has its name, and those of numba's own that it calls."""
+    """Object code with named functions, and the numba functions that it calls."""
     from llvmlite import binding
 
     made = [_bitcode(name, *given) for name, given in functions.items()]
@@ -206,7 +206,7 @@ def _object(functions: dict[str, tuple[Any, tuple[Any, ...]]], native: bool) -> 
 
 
 def _bitcode(name: str, function: Any, arguments: tuple[Any, ...]) -> Any:
-    """The optimised module of a function without its Python wrapper, where it is the one that has a name."""
+    """The optimised module of a function without its Python wrapper, exported under its name."""
     from llvmlite import binding
     from numba import types
     from numba.core.compiler import Flags, compile_extra
@@ -278,7 +278,7 @@ extern int {name}_entry({entry});
 
 
 def comment(func: Func) -> str:
-    """What a C function takes and gives, for its header; lengths that parameters give have their names."""
+    """The signature of a C function, for its header; lengths given by parameters have their names."""
     counts = {number: func.input_names[position] for number, position in func.counts}
     func = func.with_(size_names=tuple(counts.get(k, n) for k, n in enumerate(func.size_names)))
     shapes = [

@@ -1,7 +1,7 @@
 """A compiled function of scalars as a C callback: numba's `cfunc` of generated source.
 
-One rule for the signature. Parameters are C scalars in order (double unless annotated). One result is
-returned, `double f(double, ...)`; several are written in order, `void f(double, ..., double *out)`.
+Parameters are C scalars in order (double unless annotated). One result is returned, `double f(double, ...)`;
+several are written in order, `void f(double, ..., double *out)`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def c_callback(func: Func, params: Sequence[str]) -> Any:
 def c_integrand(func: Func) -> Any:
     """The numba `CFunc` `double f(int n, double *xx)` of a program of n scalars, for `scipy.integrate`.
 
-    Another n than the number of parameters gives NaN, and nothing is read.
+    If n is not the number of parameters, the result is NaN and nothing is read.
     """
     _scalars(func)
     for name, given in zip(func.input_names, func.inputs, strict=True):
@@ -62,7 +62,7 @@ def c_integrand(func: Func) -> Any:
 
 
 def _scalars(func: Func) -> None:
-    """A C callback takes and returns scalars."""
+    """Require that all arguments and results are scalars."""
     for names, arrays in ((func.input_names, func.inputs), (func.result_names, func.results)):
         for name, array in zip(names, arrays, strict=True):
             if array.rank:

@@ -12,8 +12,8 @@ from numba.extending import intrinsic
 
 @intrinsic
 def select(typingctx: Any, guard: Any, then: Any, otherwise: Any) -> Any:
-    """`then if guard else otherwise` without a branch: numba's passes cost much time a branch, and LLVM
-    vectorises a select. Both values are computed anyway."""
+    """`then if guard else otherwise` without a branch: numba's passes are slow on branches, and LLVM
+    vectorises a select. Both values are always computed."""
     kind = typingctx.unify_types(then, otherwise)
     if not isinstance(guard, types.Boolean) or not isinstance(kind, types.Number | types.Boolean):
         return None
@@ -31,7 +31,7 @@ def select(typingctx: Any, guard: Any, then: Any, otherwise: Any) -> Any:
 
 @intrinsic
 def ticks(typingctx: Any) -> Any:
-    """The processor's clock, which nothing with an effect is moved across."""
+    """The processor's clock; operations with effects are not reordered across it."""
 
     def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
         kind = ir.FunctionType(ir.IntType(64), ())
@@ -56,7 +56,7 @@ def fma(typingctx: Any, x: Any, y: Any, z: Any) -> Any:
 
 @intrinsic
 def mul_rn(typingctx: Any, x: Any, y: Any) -> Any:
-    """x * y, rounded before it is added to anything: LLVM contracts no product without the flag."""
+    """x * y, rounded before it is added to anything: LLVM contracts only products with the flag."""
     kind = typingctx.unify_types(x, y)
     if not isinstance(kind, types.Float):
         return None
@@ -86,10 +86,10 @@ def rsqrt(typingctx: Any, x: Any) -> Any:
 
 @intrinsic
 def reduce_add(typingctx: Any, total: Any, value: Any) -> Any:
-    """`total + value` as a step of a reduction whose order LLVM may change, so that it vectorises.
+    """`total + value` as a step of a reduction that LLVM may reassociate, so that it vectorises.
 
-    Only this addition is marked: the flag on whole functions would let LLVM cancel what the user wrote
-    to compensate for rounding.
+    Only this addition is marked: with the flag on whole functions, LLVM could cancel compensation terms
+    written by the user.
     """
     if not (isinstance(total, types.Float) and isinstance(value, types.Float)):
         return None
@@ -103,7 +103,7 @@ def reduce_add(typingctx: Any, total: Any, value: Any) -> Any:
 
 
 def _extremum(name: str) -> Any:
-    """The lesser or the greater of two floats, NaN if either is; LLVM can vectorise its reduction."""
+    """The minimum or maximum of two floats, NaN if either is; LLVM can vectorise its reduction."""
 
     @intrinsic
     def reduce(typingctx: Any, total: Any, value: Any) -> Any:

@@ -1,7 +1,7 @@
 """A compiled program as a function for the user's own @njit code.
 
-numba asks for an implementation for the types of each call. It is a generated wrapper around the same kernel
-that allocates the results and cuts the nests into blocks as `targets/cpu/compiled.py` does.
+numba requests an implementation for the types of each call. It is a generated wrapper around the same kernel
+that allocates the results and partitions the nests into blocks as `targets/cpu/compiled.py` does.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Specialise = Callable[[Sequence[Kind]], tuple[Func, Structure]]
 def wrapper_source(kernel: Kernel, after: str = "") -> str:
     """The kernel's source and `call(*inputs)`, which returns a tuple of the results.
 
-    `after` is the text of what else the module defines.
+    `after` is further source of the module.
     """
     func = kernel.func
     writer = Writer(kernel.arrays, kernel.sizes, (), {})
@@ -81,7 +81,7 @@ def _result(kernel: Kernel, array: Array) -> str:
 
 
 def _nested(structure: Structure, leaves: Iterator[str], made: dict[str, Any]) -> str:
-    """The text of results nested as `structure` says; classes of named tuples are put into `made`."""
+    """The text of results nested as in `structure`; classes of named tuples are added to `made`."""
     if structure is None:
         return next(leaves)
     if isinstance(structure, Static):
@@ -106,9 +106,9 @@ def _reads(text: str, kind: Kind) -> Iterator[tuple[str, ArgType]]:
 
 
 def jitted(name: str, params: Sequence[str], fallback: Callable[..., Any], specialise: Specialise) -> Any:
-    """A Python function of `params` that numba compiles calls of; called by Python it is `fallback`.
+    """A Python function of `params` whose calls numba compiles; Python calls run `fallback`.
 
-    `specialise` gives the program for the types (dtype, rank) of a call.
+    `specialise` returns the program for the types (dtype, rank) of a call.
     """
     from numba.extending import overload
 
@@ -142,7 +142,7 @@ def jitted(name: str, params: Sequence[str], fallback: Callable[..., Any], speci
 
 
 def _described(name: str, kind: Any) -> Kind:
-    """What is known of an argument by its numba type: dtypes and ranks, and how tuples nest."""
+    """The kind of an argument from its numba type: dtypes and ranks, and the nesting of tuples."""
     from numba import types
 
     if isinstance(kind, types.BaseTuple):

@@ -1,7 +1,7 @@
-"""Generated numba modules, whose machine code is kept in our own cache.
+"""Generated numba modules, with machine code in our own cache.
 
 numba's cache unpickles whatever is in its files. Ours does so only after an entry's digest has matched
-(`store.py`); damaged entries are compiled again and replaced.
+(`store.py`); damaged entries are recompiled and replaced.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOCK = Locked(RLock)
 def load(source: str) -> ModuleType:
     """Generated `source` as a module.
 
-    The module is registered: numba's machine code looks its module up by name.
+    The module is registered, because numba's machine code looks up its module by name.
     """
     key = f"{_versions()}\n{source}"
     name = f"_adcompiler_kernel_{hashlib.sha256(key.encode()).hexdigest()[:32]}"
@@ -58,7 +58,7 @@ def callback(module: ModuleType) -> Any:
 
 
 def _connect(module: ModuleType, key: str) -> None:
-    """Let each function of a module that numba compiles keep its machine code in our entries."""
+    """Let each function of a module that numba compiles cache its machine code in our entries."""
     from numba.core.caching import FunctionCache
 
     vars(module)["__key__"] = key
@@ -66,16 +66,16 @@ def _connect(module: ModuleType, key: str) -> None:
         function = getattr(made, "py_func", None)
         if function is not None and function.__module__ == module.__name__:
             kind = sys.modules[type(made).__module__]
-            base = getattr(kind, "CUDACache", FunctionCache)  # for a function of CUDA
+            base = getattr(kind, "CUDACache", FunctionCache)  # for CUDA functions
             made._cache = _cache_class(base)(function, key)
 
 
 @cache
 def _cache_class(base: Any) -> Callable[[Any, str], Any]:
-    """A class of caches of numba's, with our entries in place of its files."""
+    """A numba cache class that stores our entries instead of files."""
 
     class Entries(base):  # type: ignore[misc]
-        """The machine code of one function of a generated module, an entry for each type of its arguments."""
+        """The machine code of one function of a generated module, one entry per list of argument types."""
 
         cache_path = None
 
@@ -85,7 +85,7 @@ def _cache_class(base: Any) -> Callable[[Any, str], Any]:
             self.enable()
 
         def flush(self) -> None:
-            """Nothing to do: an entry that does not fit is not found."""
+            """Do nothing: stale entries are never found."""
 
         def _entry(self, signature: Any, codegen: Any) -> str:
             return f"{self._key}\n{signature!r}\n{codegen.magic_tuple()}"
@@ -97,7 +97,7 @@ def _cache_class(base: Any) -> Callable[[Any, str], Any]:
         def _save_overload(self, signature: Any, data: Any) -> None:
             from numba.core.serialize import dumps
 
-            library = getattr(data, "library", None)  # a kernel of CUDA has none
+            library = getattr(data, "library", None)  # CUDA kernels have none
             if not getattr(data, "lifted", ()) and not getattr(library, "has_dynamic_globals", False):
                 store.keep(self._entry(signature, data.codegen), ENDING, dumps(self._impl.reduce(data)))
 
@@ -106,7 +106,7 @@ def _cache_class(base: Any) -> Callable[[Any, str], Any]:
 
 @cache
 def _versions() -> str:
-    """What compiles: the versions, and our own modules that are compiled into kernels."""
+    """The versions of compilers, and of our modules that are compiled into kernels."""
     import llvmlite
     import numba
 

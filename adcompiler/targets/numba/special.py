@@ -1,7 +1,7 @@
-"""Special functions (`ops/rules/`) and routines on matrices for numba, which generated code imports.
+"""Special functions (`ops/rules/`) and matrix routines for numba, imported by generated code.
 
 They are compiled into each kernel that calls them, so cached machine code contains no address of another
-function. Scalar functions compute in float64; float32 is converted there and back.
+function. Scalar functions compute in float64; float32 is converted.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ for _module in (series, bessel):
 
 
 def _routines() -> dict[str, Any]:
-    """The routines on matrices, compiled."""
+    """The matrix routines, compiled."""
     jit = njit(**OPTIONS, nogil=True)
     written = {**vars(decompositions), **vars(library)}
     namespace = written | {"reduce_add": reduce_add}

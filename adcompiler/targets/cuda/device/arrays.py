@@ -28,8 +28,8 @@ class CopyNotice(UserWarning):
 
 
 class Caller:
-    """The arguments of one call on the device, its stream, and what its results become; those that have an
-    array on the device in `into` are written there."""
+    """The arguments of one call on the device, its stream, and the form of its results. Results with a device
+    array in `into` are written there."""
 
     def __init__(self, args: Sequence[Any], into: Sequence[Any] | None = None) -> None:
         self.into = {k: a for k, a in enumerate(into or ()) if a is not None and is_device_array(a)}
@@ -41,7 +41,7 @@ class Caller:
         self.hosted = {k for k, a in enumerate(into or ()) if isinstance(a, np.ndarray)}
 
     def taken(self, arg: Any) -> Any:
-        """An argument as kernels take it."""
+        """An argument in the form that kernels take."""
         if isinstance(arg, np.ndarray) and not arg.ndim:
             return arg[()]
         if isinstance(arg, np.ndarray):
@@ -50,13 +50,14 @@ class Caller:
         return viewed(arg, self.stream) if is_device_array(arg) else arg
 
     def written(self, array: Any) -> Any:
-        """An array that results are written to, as kernels take it."""
+        """An array to write results to, in the form that kernels take."""
         if library(array) == "jax":
             raise DtypeError("JAX arrays cannot be written to", remedy="call without buffers")
         return viewed(array, self.stream)
 
     def apart(self) -> dict[int, Any]:
-        """The arrays that kernels may write results to while they read the arguments."""
+        """The arrays that kernels may write results to while they read the arguments, because they do not
+        overlap."""
         found: dict[int, Any] = {}
         for k, target in self.targets.items():
             others = (*filter(is_device_array, self.args), *found.values())
@@ -65,7 +66,7 @@ class Caller:
         return found
 
     def given_back(self, k: int, result: Any) -> Any:
-        """A result as the caller gets it: of the kind of the first argument on the device, else NumPy's."""
+        """A result for the caller: of the type of the first device argument, otherwise NumPy's."""
         if k in self.into:
             return self.into[k]
         if not is_device_array(result):
@@ -79,7 +80,7 @@ class Caller:
 
 
 def notice(size: int) -> None:
-    """Say once that arrays are copied, if they are large enough to matter."""
+    """Warn once that arrays are copied, if they are large enough to matter."""
     global _told
     if size >= NOTICE_FROM and not _told:
         _told = True
@@ -92,17 +93,17 @@ def notice(size: int) -> None:
 
 
 def is_device_array(value: Any) -> bool:
-    """Whether a value is an array of a device: all that is neither NumPy's nor a number is."""
+    """Whether a value is a device array: anything but NumPy arrays and numbers."""
     return not isinstance(value, np.ndarray | np.generic | float | int)
 
 
 def is_half(arg: Any) -> bool:
-    """Whether a kernel's argument is an array of 16 bits an element: float16, or the bits of bfloat16."""
+    """Whether a kernel's argument is an array of 16-bit elements: float16, or the bits of bfloat16."""
     return bool(getattr(arg, "ndim", 0)) and arg.dtype.itemsize == 2
 
 
 def bits(array: Any) -> Any:
-    """An array of bfloat16 as integers, of which kernels make float32; any other as it is."""
+    """View an array of bfloat16 as integers, which kernels convert to float32; other arrays are unchanged."""
     if str(array.dtype).removeprefix("torch.") != "bfloat16":
         return array
     return array.view(sys.modules["torch"].int16 if library(array) == "torch" else "int16")
@@ -115,7 +116,7 @@ def overlap(x: Any, y: Any) -> bool:
 
 
 def _extent(array: Any) -> tuple[int, int]:
-    """Where the memory of an array begins and ends."""
+    """The first and last address of an array's memory."""
     begin = array._ary.ctypes.data if SIMULATED else array.device_ctypes_pointer.value
     steps = [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)]
     low, high = sum(s for s in steps if s < 0), sum(s for s in steps if s > 0)
@@ -123,24 +124,24 @@ def _extent(array: Any) -> tuple[int, int]:
 
 
 def device_of(array: Any) -> int | None:
-    """The number of the device whose memory an array is, if its library tells."""
+    """The number of the device that holds an array, if its library provides it."""
     return int(array.__dlpack_device__()[1]) if hasattr(array, "__dlpack_device__") else None
 
 
 def stream_of(array: Any) -> Any:
-    """The current stream of the library whose array one is; 0 for the default one."""
+    """The current stream of an array's library; 0 for the default one."""
     kind = library(array)
     return STREAMS[kind]() if kind in STREAMS else 0
 
 
 def library(value: Any) -> str:
-    """The library whose array a value is."""
+    """The library of an array."""
     name = type(value).__module__.split(".")[0]
     return "jax" if name == "jaxlib" else name
 
 
 def viewed(array: Any, stream: Any = 0) -> Any:
-    """An array of any library as numba's, of the same memory."""
+    """An array of any library as a numba array of the same memory."""
     if hasattr(array, "copy_to_host"):
         return array
     here, there = cuda.get_current_device().id, device_of(array)
@@ -158,7 +159,7 @@ def viewed(array: Any, stream: Any = 0) -> Any:
 
 
 class _Shared:
-    """The memory of an array that has DLPack's protocol only; it holds the array."""
+    """The memory of an array that supports only DLPack; it keeps the array alive."""
 
     def __init__(self, array: Any, stream: Any) -> None:
         from cuda.core.utils import StridedMemoryView
@@ -220,8 +221,8 @@ def _to_cupy(array: Any) -> Any:
 
 
 def _to_jax(array: Any) -> Any:
-    cuda.synchronize()  # JAX has streams of its own, and does not say which
-    found = sys.modules["jax"].numpy.array(array, copy=True)  # an alias would not hold the memory
+    cuda.synchronize()  # JAX uses its own streams and does not expose them
+    found = sys.modules["jax"].numpy.array(array, copy=True)  # an alias would not keep the memory alive
     return found.block_until_ready()
 
 

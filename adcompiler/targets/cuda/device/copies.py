@@ -1,4 +1,4 @@
-"""Copies of arrays on the device that need not be contiguous, as numba's copies require; and of rows whose
+"""Copies of noncontiguous arrays on the device, which numba's copies do not support, and of rows whose
 indices only the device knows."""
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ def copy(source, target{numbers}):
 {lines}    if {inside}:
         target[{to}] = narrow(target, source[{spot}])
 """
-Row = tuple[int, ...]  # the places of the numbers of a row, one an axis
+Row = tuple[int, ...]  # the places of a row's numbers, one per axis
 
 
 @cache
 def _kernel(rank: int, row: Row = (), to_row: Row = ()) -> Any:
-    """A thread an element; what is left of its number is its place on the first axis, or beyond the end."""
+    """One thread per element. The quotient left after the inner axes is its index on the first axis, or
+    beyond the end."""
     shape = [f"target.shape[{len(to_row) + k}]" for k in range(rank)]
     lines = [f"    i{k}, rest = rest % {shape[k]}, rest // {shape[k]}\n" for k in reversed(range(1, rank))]
     axes = ["rest", *(f"i{k}" for k in range(1, rank))][:rank]
@@ -43,7 +44,7 @@ def _numbered(row: Row) -> list[str]:
 
 
 def copy(source: Any, target: Any, stream: Any = 0) -> None:
-    """Copy an array to one of the same shape, and type; or of 16 bits, from float32."""
+    """Copy an array to one of the same shape and type, or between float32 and 16 bits."""
     if not prod(target.shape):
         return
     if source.is_c_contiguous() and target.is_c_contiguous() and source.dtype == target.dtype:
@@ -55,7 +56,8 @@ def copy(source: Any, target: Any, stream: Any = 0) -> None:
 def copy_row(
     source: Any, target: Any, stream: Any, numbers: Any = None, row: Row = (), to_row: Row = ()
 ) -> None:
-    """Copy a row of an array to a row of another one, by a kernel; `numbers` on the device say which rows."""
+    """Copy a row of an array to a row of another one with a kernel; `numbers` on the device select the
+    rows."""
     shape = target.shape[len(to_row) :]
     length = prod(shape)
     if not length:

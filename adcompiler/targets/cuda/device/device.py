@@ -1,4 +1,4 @@
-"""Imports of generated kernels: names of a device or of numba's simulator; loading, launching and capture."""
+"""Names imported by generated kernels, for a device or numba's simulator; loading, launching and capture."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def __getattr__(name: str) -> Any:
 def launcher(
     kernel: Any, blocks: int | tuple[int, ...], threads: int | tuple[int, ...], stream: Any, shared: int = 0
 ) -> Any:
-    """A kernel for so many threads, with bytes of shared memory besides its own. Few blocks are meant, and
-    need no warning of numba's."""
+    """A kernel configured for a number of threads, with additional bytes of shared memory. Small grids are
+    intentional, so numba's warning is suppressed."""
     if SIMULATED:
         return _names.launcher(kernel, blocks, threads, stream, shared)
     return _launcher(kernel, blocks, threads, stream, shared)

@@ -9,11 +9,11 @@ from typing import Any
 from adcompiler.kernels.routines import decompositions, library
 from adcompiler.targets.cuda.device import device
 
-CPU_ONLY = ("library_matmul", "library_matmul_nt", "library_matmul_tn")  # they call BLAS
+CPU_ONLY = ("library_matmul", "library_matmul_nt", "library_matmul_tn")  # these call BLAS
 
 
 def _on_device() -> dict[str, Callable[..., Any]]:
-    """The routines, of the same text, with the device's mathematics."""
+    """The routines from the same source, with the device's mathematics."""
     written = {**vars(decompositions), **vars(library)}
     namespace = written | {n: getattr(device, n) for n in ("math", "np", "reduce_add")}
     found: dict[str, Callable[..., Any]] = {}

@@ -2,8 +2,8 @@
 
 While a stream is captured, nothing may wait for it or copy from the host. numba's launch (0.30) of a loaded
 kernel does neither: it finds the kernel by the types of its arguments, passes device arrays by addresses,
-lengths and strides, and numbers by value, and calls cuLaunchKernelEx. Kernels must therefore have been
-launched before, and their arguments must be on the device.
+lengths and strides, and numbers by value, and calls cuLaunchKernelEx. So kernels must have been launched
+before, and their arguments must be on the device.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from numba.cuda.cudadrv.driver import binding, driver
 
 @contextmanager
 def captured(write: Callable[[Any], None]) -> Iterator[Callable[[Any], bool] | None]:
-    """What `write` launches on the stream that it is given, as a function that launches it on another one and
-    says whether it could; None if the driver, or an error of `write`, did not let us.
+    """Capture what `write` launches on the given stream, as a function that launches it on another stream and
+    returns whether that succeeded; None if the driver, or an error of `write`, prevented the capture.
 
-    Nothing of it runs while it is captured. So after a refusal the same launches may be made as usual: they
-    do the work, or raise what was wrong.
+    Nothing runs during the capture. So after a failure the same launches may be made as usual: they either
+    succeed or raise the error.
     """
     graph = _graph(write)
     try:
@@ -31,7 +31,7 @@ def captured(write: Callable[[Any], None]) -> Iterator[Callable[[Any], bool] | N
     finally:
         if graph is not None:
             with suppress(Exception):
-                driver.cuGraphExecDestroy(graph)  # the driver frees one that still runs when it has run
+                driver.cuGraphExecDestroy(graph)  # the driver frees a running graph when it finishes
 
 
 def _graph(write: Callable[[Any], None]) -> Any:
@@ -41,7 +41,7 @@ def _graph(write: Callable[[Any], None]) -> Any:
         stream = _stream(cuda.get_current_device().id)
         driver.cuStreamBeginCapture(stream.handle, RELAXED)
         try:
-            with cuda.defer_cleanup():  # what the collector frees meanwhile is freed after it
+            with cuda.defer_cleanup():  # delay frees by the garbage collector
                 write(stream)
         except BaseException:
             with suppress(Exception):
@@ -49,7 +49,7 @@ def _graph(write: Callable[[Any], None]) -> Any:
             raise
         found = driver.cuStreamEndCapture(stream.handle)
         return driver.cuGraphInstantiate(found, 0)
-    except Exception:  # the driver's, whose class depends on which package called it
+    except Exception:  # a driver error, whose class depends on the calling package
         return None
     finally:
         if found is not None:
@@ -65,13 +65,13 @@ def _launched(graph: Any, stream: Any) -> bool:
     return True
 
 
-# No call of this thread or another one is refused while a stream captures so.
+# In this mode no call of any thread fails during a capture.
 RELAXED = binding.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
 
 
 @cache
 def _stream(device: int) -> Any:
-    """The stream of a device on which launches are captured. It does not block the default stream: while one
-    captures that does, nobody may use the default stream, in no thread."""
+    """The stream of a device for captures. It does not block the default stream: otherwise no thread could
+    use the default stream during a capture."""
     flags = binding.CUstream_flags.CU_STREAM_NON_BLOCKING.value
     return cuda.external_stream(int(driver.cuStreamCreate(flags)))

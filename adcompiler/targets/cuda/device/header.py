@@ -10,7 +10,7 @@ from pathlib import Path
 
 from adcompiler.kernels.emit.names import CUDA
 
-COMPILED = ("intrinsics", "mathematics")  # our own modules that are compiled into kernels
+COMPILED = ("intrinsics", "mathematics")  # modules here that are compiled into kernels
 OTHERS = (
     "adcompiler.targets.function_table",
     "adcompiler.ops.rules.series",
@@ -21,9 +21,9 @@ OTHERS = (
 
 
 def with_header(comment: str, text: str, fast: bool = False) -> str:
-    """A module of generated kernels: `comment`, imports, and the decorator `kernel`.
+    """A module of generated kernels: `comment`, imports, and the `kernel` decorator.
 
-    Arithmetic is IEEE's, with contraction; with `fast` mathematics is approximate.
+    Arithmetic is IEEE with contraction; with `fast`, mathematics is approximate.
     """
     words = set(re.findall(r"\w+", text)) | {"cuda"}
     used = [n for n in CUDA if n in words]
@@ -38,7 +38,7 @@ def with_header(comment: str, text: str, fast: bool = False) -> str:
 
 @cache
 def _digest() -> str:
-    """The digest of what is compiled into kernels: machine code in the cache follows from it."""
+    """A digest of the code compiled into kernels, so that cached machine code depends on it."""
     package = Path(str(find_spec("adcompiler.targets.cuda.device.header").origin)).parent  # type: ignore[union-attr]
     files = [package / f"{name}.py" for name in COMPILED]
     files += [Path(str(find_spec(name).origin)) for name in OTHERS]  # type: ignore[union-attr]

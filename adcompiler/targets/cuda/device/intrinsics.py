@@ -1,4 +1,4 @@
-"""Device functions of generated kernels, besides those of NumPy and `math`."""
+"""Device functions of generated kernels, in addition to those of NumPy and `math`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from adcompiler.targets.cuda.device.mathematics import OF_DEVICE, binary
 
 __all__ = ["cuda", "fma", "math", "np", "rsqrt", "select", "uint64"]
 WARP = 32
-TILE = 256  # iterations of a loop whose reads are in shared memory
+TILE = 256  # iterations of a loop that reads from shared memory
 ALL = 0xFFFFFFFF  # the lanes of a whole warp
 rsqrt = OF_DEVICE["rsqrt"]
 
@@ -71,7 +71,7 @@ mul_rn, div_rn = binary(libdevice.dmul_rn, libdevice.fmul_rn), binary(libdevice.
 
 
 def wide(x: Any) -> Any:
-    """A float32 from what it is stored as: float16, the bits of bfloat16 as an integer, or float32."""
+    """A float32 from its stored form: float16, the bits of bfloat16 as an integer, or float32."""
     raise NotImplementedError
 
 
@@ -83,7 +83,7 @@ def _wide(x: Any) -> Callable[[Any], Any]:
 
 
 def narrow(array: Any, x: Any) -> Any:
-    """A float32 as an array stores it: float16, the bits of bfloat16 as an integer, or what it is."""
+    """A float32 in the form an array stores: float16, the bits of bfloat16 as an integer, or unchanged."""
     raise NotImplementedError
 
 
@@ -113,13 +113,13 @@ def reduce_add(total: Any, value: Any) -> Any:
 
 @register_jitable
 def reduce_min(total: Any, value: Any) -> Any:
-    """The lesser, NaN if either is."""
+    """The minimum; NaN if either is."""
     return select(total <= value or total != total, total, value)
 
 
 @register_jitable
 def reduce_max(total: Any, value: Any) -> Any:
-    """The greater, NaN if either is."""
+    """The maximum; NaN if either is."""
     return select(total >= value or total != total, total, value)
 
 
@@ -129,7 +129,7 @@ def _multiply(total: Any, value: Any) -> Any:
 
 
 def _warp(step: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
-    """The reduction of a value over the lanes of a warp: a butterfly, the same bits in all of them."""
+    """The reduction of a value over the lanes of a warp: a butterfly, bitwise equal in all lanes."""
 
     def reduce(x: Any) -> Any:
         distance = 16
@@ -143,7 +143,7 @@ def _warp(step: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
 
 
 def _block(step: Callable[[Any, Any], Any], warp: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The reduction over a block: its warps, then their results in order, the same bits in all threads."""
+    """The reduction over a block: its warps, then their results in order, bitwise equal in all threads."""
 
     def reduce(x: Any) -> Any:
         raise NotImplementedError
@@ -188,7 +188,7 @@ def _block_sync() -> None:
 
 
 def _on_device(module: ModuleType) -> ModuleType:
-    """The functions of a module of `ops` for the device: in float64, float32 is converted there and back."""
+    """The functions of a module of `ops` for the device, computed in float64; float32 is converted."""
     found = ModuleType(module.__name__)
     namespace = dict(vars(module)) | {"np": mathematics}
     own = {n: f for n, f in vars(module).items() if isinstance(f, FunctionType)}

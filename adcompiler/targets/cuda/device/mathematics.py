@@ -1,6 +1,6 @@
 """NumPy's scalar functions on the device: generated kernels import this module as `np`.
 
-numba-cuda has no kernels for many of NumPy's ufuncs; libdevice has them all, for both float types.
+numba-cuda lacks kernels for many of NumPy's ufuncs; libdevice has them all, for both float types.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ inf, nan, pi = numpy.inf, numpy.nan, numpy.pi
 
 
 def _unary(name: str) -> Callable[[Any], Any]:
-    """A function of libdevice by the type of its argument; integers stay what they are."""
+    """A libdevice function selected by the type of its argument; integers are unchanged."""
     wide, narrow = getattr(libdevice, name), getattr(libdevice, f"{name}f")
 
     def function(x: Any) -> Any:
@@ -42,7 +42,7 @@ def _binary(name: str) -> Callable[[Any, Any], Any]:
 
 
 def binary(wide: Callable[[Any, Any], Any], narrow: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """The narrow function for two numbers of float32, the wide one for any others."""
+    """The narrow function for two float32 numbers, otherwise the wide one."""
 
     def function(x: Any, y: Any) -> Any:
         raise NotImplementedError
@@ -57,7 +57,7 @@ def binary(wide: Callable[[Any, Any], Any], narrow: Callable[[Any, Any], Any]) -
 
 
 def _whole(name: str) -> Callable[[Any], Any]:
-    """A rounding: integers are what they are."""
+    """A rounding function; integers are unchanged."""
     rounded = _unary(name)
 
     def function(x: Any) -> Any:
@@ -87,7 +87,7 @@ def _sign(x: Any) -> Callable[[Any], Any]:
 
 
 def signbit(x: Any) -> Any:
-    """Whether a float's sign is minus."""
+    """Whether a float has its sign bit set."""
     raise NotImplementedError
 
 

@@ -1,7 +1,7 @@
-"""Device memory of a program, besides its arguments.
+"""Device memory of a program, in addition to its arguments.
 
 Temporaries are kept between calls. Results are new arrays; when one is no longer referenced, its memory is
-used for the next result of its size: asking the driver costs more than most kernels.
+used for the next result of its size: a driver allocation costs more than most kernels.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from adcompiler.targets.cuda.device.device import SIMULATED
 
 GRAIN = 512  # bytes
 MOST_VIEWS = 4096
-MOST_SPARE = 8  # the share of the device's memory that may be spare: an eighth of it
+MOST_SPARE = 8  # at most an eighth of the device's memory is spare
 
 
 class Memory:
-    """Buffers by name; one that is too small is made again."""
+    """Buffers by name; one that is too small is reallocated."""
 
     def __init__(self) -> None:
         self.kept: dict[tuple[str, str], Any] = {}
         self.views: dict[tuple[str, str, tuple[int, ...]], Any] = {}
 
     def get(self, name: str, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-        """A buffer of a shape, with anything in it."""
+        """An uninitialised buffer of a shape."""
         key = name, dtype.char, shape
         if key not in self.views:
             if len(self.views) >= MOST_VIEWS:
@@ -51,7 +51,8 @@ class Memory:
         return shaped(found[:length] if found.shape[0] != length else found, shape)
 
     def rows(self) -> Callable[[int, np.dtype], Any]:
-        """A giver of buffers in one row: the same ones, in the same order, for every giver."""
+        """An allocator of one-dimensional buffers: every allocator returns the same ones, in the same
+        order."""
         count = 0
 
         def new(length: int, dtype: np.dtype) -> Any:
@@ -66,12 +67,12 @@ Key = tuple[int, int, int]  # device, stream, and size
 
 
 class Spare:
-    """Memory that nobody holds any more, up to so many bytes. It is given from finalizers, in any thread."""
+    """Memory that is no longer referenced, up to a limit in bytes. Finalizers return it, in any thread."""
 
     def __init__(self) -> None:
         self.rows: dict[Key, deque[Any]] = defaultdict(deque)
         self.size, self.most = 0, 0
-        self.used: dict[int, Any] = {}  # what arrays and their views hold, by address
+        self.used: dict[int, Any] = {}  # memory held by arrays and their views, by address
         self.lock = RLock()
 
     def take(self, key: Key) -> Any:
@@ -84,7 +85,7 @@ class Spare:
             return row.pop()
 
     def give(self, key: Key, address: int, owned: Any) -> None:
-        """Keep memory; what is too much goes back to the driver, once nothing refers to it."""
+        """Keep memory; anything beyond the limit returns to the driver once it is unreferenced."""
         with self.lock:
             self.used.pop(address, None)
             if self.size + key[-1] <= self.most:
@@ -92,7 +93,7 @@ class Spare:
                 self.rows[key].append(owned)
 
     def clear(self) -> bool:
-        """Keep nothing; returns whether there was anything."""
+        """Drop all memory; returns whether there was any."""
         with self.lock:
             found = self.size > 0
             self.rows.clear()
@@ -104,13 +105,13 @@ SPARE = Spare()
 
 
 def refuse(size: int) -> None:
-    """Raise MemoryError for more bytes than there can be: neither NumPy nor the driver would say so."""
+    """Raise MemoryError for impossible sizes, which neither NumPy nor the driver reports."""
     if size > LARGEST_BYTES:
         raise MemoryError
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype, stream: int = 0) -> Any:
-    """A new array on the device, of kernels on a stream, which is known by its address."""
+    """A new array on the device, for kernels on a stream."""
     size = prod(shape) * dtype.itemsize
     refuse(size)
     if SIMULATED or not size:
@@ -119,7 +120,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype, stream: int = 0) -> Any:
 
 
 def pooled_array(context: Any, shape: tuple[int, ...], dtype: np.dtype, stream: int) -> Any:
-    """An array whose memory is spare again when neither it nor a view of it is held any more."""
+    """An array whose memory becomes spare when neither it nor a view of it is referenced."""
     from numba.cuda.cudadrv.devicearray import DeviceNDArray
     from numba.cuda.cudadrv.driver import AutoFreePointer
 
@@ -136,11 +137,11 @@ def pooled_array(context: Any, shape: tuple[int, ...], dtype: np.dtype, stream: 
 
 
 def _allocated(context: Any, size: int) -> Any:
-    """Memory of the driver; what is spare is given back to it if there is no other."""
+    """Memory from the driver; spare memory is returned to it if there is no other."""
     SPARE.most = SPARE.most or context.get_memory_info().total // MOST_SPARE
     try:
         return context.memalloc(size)
-    except Exception:  # the driver's own error, whose class depends on how numba-cuda talks to it
+    except Exception:  # a driver error, whose class depends on numba-cuda's bindings
         if not SPARE.clear():
             raise
         context.memory_manager.deallocations.clear()

@@ -1,6 +1,6 @@
 """Device functions in numba's simulator: the same names as in `intrinsics.py`, in plain Python.
 
-The simulator runs a Python thread for each thread of a block, so a warp has few lanes here, and a block is
+The simulator runs a Python thread for each thread of a block, so warps have few lanes here, and a block is
 one warp. Floats are NumPy scalars: 1 / 0 is inf, as on a device.
 """
 
@@ -60,14 +60,14 @@ def div_rn(x: Any, y: Any) -> Any:
 
 
 def wide(x: Any) -> Any:
-    """A float32 from what it is stored as: float16, the bits of bfloat16 as an integer, or float32."""
+    """A float32 from its stored form: float16, the bits of bfloat16 as an integer, or float32."""
     if isinstance(x, np.int16):
         return np.array([int(x) % 2**16 << 16], np.uint32).view(np.float32)[0]
     return np.float32(x)
 
 
 def narrow(array: Any, x: Any) -> Any:
-    """A float32 as an array stores it: float16, the bits of bfloat16 as an integer, or what it is."""
+    """A float32 in the form an array stores: float16, the bits of bfloat16 as an integer, or unchanged."""
     if array.dtype == np.int16 and isinstance(x, np.floating):
         (found,) = np.array([x], np.float32).view(np.uint32)
         bits = int(found)
@@ -94,7 +94,7 @@ def reduce_max(total: Any, value: Any) -> Any:
 
 def _block(step: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
     def function(value: Any) -> Any:
-        # Without the compiler's types the fake module is found by the simulator's own name for it.
+        # Without the compiler's types, the fake module is found under the simulator's name for it.
         from numba.cuda.simulator.kernel import _get_kernel_context
 
         block = _get_kernel_context()
@@ -121,11 +121,11 @@ _warp_sum, _warp_prod, _warp_min, _warp_max = _block_sum, _block_prod, _block_mi
 
 
 def shared(place: int, length: int, dtype: Any) -> np.ndarray:
-    """The shared memory that a line of a kernel asks for: the simulator's own looks for it and then makes it,
-    which two threads may do at once."""
+    """The shared memory that a line of a kernel declares. The simulator's own lookup and creation is not
+    atomic, so two threads could each create it."""
     from numba.cuda.simulator.kernel import _get_kernel_context
 
-    if not length:  # what the kernel is launched with
+    if not length:  # dynamic: allocated at the launch
         memory: np.ndarray = _get_kernel_context().shared._dynshared
         return memory[: memory.size - memory.size % np.dtype(dtype).itemsize].view(dtype)
     arrays = vars(_get_kernel_context()).setdefault("_arrays", {})
@@ -137,7 +137,7 @@ def shared(place: int, length: int, dtype: Any) -> np.ndarray:
 
 
 def _checked(name: str) -> Callable[[Any], Any]:
-    """A function of `math` that answers with NaN or inf where Python raises."""
+    """A function of `math` that returns NaN or inf where Python raises."""
     function = getattr(_math, name)
 
     def call(x: Any) -> Any:
@@ -153,7 +153,7 @@ def _checked(name: str) -> Callable[[Any], Any]:
 
 
 def _at_pole(name: str, x: Any) -> Any:
-    """What gamma and lgamma are where Python knows no value."""
+    """The values of gamma and lgamma where Python raises."""
     if name == "gamma":
         return np.copysign(np.inf, x) if x == 0 else np.nan
     return np.inf if name == "lgamma" else np.nan
@@ -173,7 +173,7 @@ def _mathematics() -> ModuleType:
 
 
 def _special(module: ModuleType) -> ModuleType:
-    """The functions of a module of `ops`, in float64; float32 is converted there and back."""
+    """The functions of a module of `ops`, computed in float64; float32 is converted."""
     found = ModuleType(module.__name__)
     for name, function in vars(module).items():
         if isfunction(function):
@@ -197,14 +197,15 @@ series, bessel = _special(_series), _special(_bessel)
 
 
 class Recorder:
-    """A stream whose launches are recorded, and not run."""
+    """A stream that records launches without running them."""
 
     def __init__(self) -> None:
         self.launches: list[Callable[[Any], None]] = []
 
 
 def launcher(kernel: Any, blocks: Any, threads: Any, stream: Any, shared: int) -> Any:
-    """A kernel for so many threads. The simulator's are their own launchers, each the last one asked for."""
+    """A kernel configured for a number of threads. In the simulator a kernel is its own launcher, with the
+    last configuration requested."""
 
     def record(*args: Any) -> None:
         stream.launches.append(lambda other: kernel[blocks, threads, other, shared](*args))
@@ -214,7 +215,7 @@ def launcher(kernel: Any, blocks: Any, threads: Any, stream: Any, shared: int) -
 
 @contextmanager
 def captured(write: Callable[[Any], None]) -> Iterator[Callable[[Any], bool] | None]:
-    """What `write` launches on the stream that it is given, as `capture.captured` does."""
+    """Capture what `write` launches on the given stream, as `graph_capture.captured` does."""
     recorder = Recorder()
     write(recorder)
 
@@ -230,7 +231,7 @@ def captured(write: Callable[[Any], None]) -> Iterator[Callable[[Any], bool] | N
 
 
 class _Simulated(ast.NodeTransformer):
-    """Makes the floats of a text NumPy's, and shared memory ours."""
+    """Makes the floats of a text NumPy floats, and uses our shared memory."""
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)

@@ -1,6 +1,6 @@
 """Cooperative groups: a *team* is a block or warp whose threads do the same work until they share a loop.
 
-Barriers separate stores by one thread from reads by others.
+Barriers separate stores by one thread from loads by others.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from adcompiler.targets.cuda.emit.steps import NO_AXIS, chained
 
 
 class TeamEmitter(Emitter):
-    """Writes what threads share, iteration by iteration."""
+    """Writes loops that threads share, iteration by iteration."""
 
-    fills = False  # threads share the loop over a row, or have a point of it each
+    fills = False  # threads share the loop over a row, or have one point of it each
 
     def __init__(self, made: Scheduled, narrow: Collection[int] = ()) -> None:
         self.narrow = narrow
         super().__init__(made)
         self.shared_domains: dict[
             tuple[Element, ...], None
-        ] = {}  # what one block does iteration by iteration
+        ] = {}  # domains of loops that one block runs in iterations
 
     def kept(self, task: Task, value: Expr) -> Expr:
         if task.array not in self.narrowed:
@@ -43,8 +43,7 @@ class TeamEmitter(Emitter):
 
     @cached_property
     def narrowed(self) -> set[Array]:
-        """The results that kernels may store in 16 bits, of those that shall: nothing reads them, nor adds to
-        them."""
+        """The requested results that kernels may store in 16 bits: nothing reads them or adds to them."""
         wanted = {self.func.results[k] for k in self.narrow}
         tasks = [t for item in self.schedule.body if isinstance(item, Loop) for t in item.tasks]
         read = {read.array for t in self.schedule.tasks for read in reads_of(t)}
@@ -118,7 +117,7 @@ class TeamEmitter(Emitter):
         writer.sync()
 
     def by_one(self, writer: DeviceWriter, loop: Loop) -> None:
-        """A loop that scatters, on one thread."""
+        """A loop that scatters, run by one thread."""
         writer.sync()
         team, writer.team = writer.team, ""
         writer.open(Loop(const(1, "i64"), NO_AXIS), "if _lane == 0:")
@@ -134,7 +133,7 @@ class TeamEmitter(Emitter):
         if not writer.team:
             super().statement(writer, task, partial)
         elif isinstance(task.array, Reduce):
-            # A sum over all points, at a point of a team: one thread adds.
+            # A sum over all points, at a team's point: one thread adds.
             value, register = writer.written(task.elements[0]), self.registers[task]
             writer.line("if _lane == 0:")
             writer.line(f"    {register} = {text(update(task.array, Var(register), value))}")
@@ -157,7 +156,7 @@ class TeamEmitter(Emitter):
             super().statement(writer, task, partial)
 
     def element(self, writer: DeviceWriter, task: Task) -> None:
-        """An element of an array, which it may replace: all threads read before one of them stores."""
+        """An element of an array, possibly overwritten in place: all threads read before one stores."""
         self.note(writer, task.array)
         writer.sync()
         value = writer.written(task.elements[0])
@@ -170,7 +169,7 @@ class TeamEmitter(Emitter):
             writer.sync()
 
     def routine(self, writer: DeviceWriter, task: Task) -> None:
-        """A routine of the library: a thread a case."""
+        """A library routine: one thread per case."""
         assert isinstance(task.array, Call)
         if task.array.cases:
             super().statement(writer, task)

@@ -1,10 +1,10 @@
-"""From a schedule to the kernels of a device.
+"""Lowers a schedule to the kernels of a device.
 
 A nest of the program is a kernel over the points of its outermost loops: one thread per point, or a team (a
 warp or a block) per point that shares the inner loops. Sums over these points leave one partial sum per
-block. Numbers and loops of the program, which are in no nest, are computed by one block, which also adds
-partial sums in order. The threads of a nest are decided when lengths are known (`plan.py`); every choice
-gives the same bits in every run.
+block. Scalars and program loops, which are in no nest, are computed by one block, which also adds partial
+sums in order. The threads of a nest are chosen when lengths are known (`plan.py`); every choice is
+reproducible bit for bit.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from adcompiler.targets.cuda.emit.steps import (
 
 
 class DeviceEmitter(TeamEmitter):
-    """Writes the kernels of a program: with `alone` one, in which one block computes all of it; with `hosted`
-    the host runs loops of the program; with `half` inputs of float32 may be stored in 16 bits, and so may
-    the results `narrow`."""
+    """Writes the kernels of a program. With `alone` one block computes everything in one kernel; with
+    `hosted` the host runs program loops; with `half` float32 inputs may be stored in 16 bits, and so may the
+    results `narrow`."""
 
     def __init__(
         self,
@@ -58,16 +58,16 @@ class DeviceEmitter(TeamEmitter):
     ) -> None:
         super().__init__(made, narrow)
         self.alone, self.fast, self.hosted, self.half = alone, fast, hosted, half
-        self.prefixes: dict[Array, Row] = {}  # rows, and sums that are added to, of loops that the host runs
+        self.prefixes: dict[Array, Row] = {}  # rows, and sums added in place, of loops that the host runs
         self.grown: set[Array] = set()
-        self.iterations: dict[str, Slot] = {}  # where the numbers of the iterations of these loops are
+        self.iterations: dict[str, Slot] = {}  # the slots of these loops' iteration numbers
         self.blocks = 0
         self.slots: dict[Array, Slot] = {}
         self.slot_buffers: dict[Dtype, str] = {}
         self.counts: dict[Dtype, int] = {}
         self.steps: list[Step] = []
-        self.block: DeviceWriter | None = None  # what one block computes, until its kernel is written
-        self.made: dict[Slot, str] = {}  # the numbers that it gives, and what they are there
+        self.block: DeviceWriter | None = None  # work of one block, until its kernel is written
+        self.made: dict[Slot, str] = {}  # the scalars it computes, and their names there
         for item in self.schedule.body:
             self.step(item)
         self.flush()
@@ -75,7 +75,7 @@ class DeviceEmitter(TeamEmitter):
     # -- steps ---------------------------------------------------------------------------------
 
     def step(self, item: Loop | Task) -> None:
-        """Add what computes one item of the schedule."""
+        """Add the steps that compute one item of the schedule."""
         if isinstance(item, Recurrence) and (self.hosted or computes_lengths(item)):
             host_loop(self, item)
         elif isinstance(item, Loop) and not self.alone:
@@ -92,10 +92,10 @@ class DeviceEmitter(TeamEmitter):
             self.in_block(item)
 
     def in_block(self, item: Loop | Task) -> None:
-        """Add an item to what one block computes."""
+        """Add an item to the work of one block."""
         tasks = tasks_of(item)
         if any(computed(a.shape) for t in tasks for a in t.arrays):
-            self.flush()  # lengths are read back before
+            self.flush()  # lengths are read back first
         writer = self.one_block()
         writer.names = {**writer.names, **self.local(tasks)}
         writer.expect(e for t in tasks if not isinstance(t, Recurrence) for e in t.written)
@@ -105,7 +105,7 @@ class DeviceEmitter(TeamEmitter):
             self.give(writer, task.arrays)
 
     def one_block(self) -> DeviceWriter:
-        """The writer of what one block computes."""
+        """The writer for the work of one block."""
         if self.block is None:
             self.block = self.writer({})
             self.block.team = "block"
@@ -114,30 +114,30 @@ class DeviceEmitter(TeamEmitter):
         return self.block
 
     def give(self, writer: DeviceWriter, arrays: Iterable[Array]) -> None:
-        """Numbers that a block has computed are for later kernels too."""
+        """Publish scalars computed by a block to later kernels."""
         for array in arrays:
             if not array.rank:
                 writer.local.add(array)
                 self.made[self.slot(array)] = self.labels[array]
 
     def slot(self, array: Array) -> Slot:
-        """The place of a number between kernels."""
+        """The slot of a scalar between kernels."""
         if array not in self.slots:
             self.slots[array] = self.new_slot(array.dtype)
         return self.slots[array]
 
     def new_slot(self, dtype: Dtype) -> Slot:
-        """A place for one more number of this type."""
+        """A slot for one more scalar of this type."""
         place = self.counts.get(dtype, 0)
         self.counts[dtype] = place + 1
         return self.slot_buffers.setdefault(dtype, f"_slots_{dtype}"), place
 
     def flush(self) -> None:
-        """Write the kernel of what one block computes."""
+        """Write the kernel for the work of one block."""
         writer, self.block = self.block, None
         if writer is None:
             return
-        writer.sync()  # numbers are read before they change
+        writer.sync()  # scalars are read before they change
         writer.line("if _lane == 0:")
         for (buffer, place), text in self.made.items():
             writer.line(f"    {writer.use(buffer)}[{place}] = {text}")
@@ -148,8 +148,8 @@ class DeviceEmitter(TeamEmitter):
         self.steps.append(self.text(f"block{self.blocks}", writer))
 
     def text(self, name: str, writer: Writer, more: Sequence[str] = ()) -> KernelText:
-        """The module of one kernel; numbers that it computes itself are not parameters, and those of the
-        iterations that the host launches are read from their places."""
+        """The module of one kernel. Scalars that it computes are not parameters; iteration numbers of loops
+        on the host are read from their slots."""
         words = set(re.findall(r"\biteration\d+", "\n".join(writer.scopes[0])))
         iterations = [(iteration, *slot) for iteration, slot in self.iterations.items() if iteration in words]
         body = [
@@ -164,7 +164,7 @@ class DeviceEmitter(TeamEmitter):
     # -- nests ---------------------------------------------------------------------------------
 
     def nest_of(self, loop: Loop) -> Nest:
-        """A nest, and the buffers and numbers that its sums over all points become."""
+        """A nest, with buffers and names for its sums over all points."""
         number = len(self.nests)
         self.nests.append(loop)
         chain = chained(loop, 0)
@@ -174,7 +174,7 @@ class DeviceEmitter(TeamEmitter):
         inside = chain[-1].body
         inner = inside[0] if len(inside) == 1 and isinstance(inside[0], Loop) else None
         shared = tiles.tiles_of(chain)
-        # Rows of other points are read together by a block that loads tiles of them.
+        # A block reads rows of other points together, by loading tiles of them.
         neighbours = self.neighbours(loop, chain) and not tiles.is_wide(shared)
         found = Nest(number, loop, chain, full, sums, inner, shared, neighbours)
         found.names = self.local(loop.tasks)
@@ -184,7 +184,7 @@ class DeviceEmitter(TeamEmitter):
         return found
 
     def neighbours(self, loop: Loop, chain: Sequence[Loop]) -> bool:
-        """Whether more accesses have an axis inside a point last than the last axis of the points."""
+        """Whether more accesses have an inner axis last than the points' last axis."""
         inside = outside = 0
         for task in loop.tasks:
             for depth, axis in enumerate(task.order):
@@ -194,7 +194,7 @@ class DeviceEmitter(TeamEmitter):
         return inside > outside
 
     def combine_blocks(self, writer: DeviceWriter, task: Task, number: int) -> None:
-        """One block adds the partial sums of a nest: its threads take every so many, then a tree."""
+        """One block adds the partial sums of a nest: a strided loop in its threads, then a tree."""
         register, array = self.registers[task], task.array
         assert isinstance(array, Reduce)
         part = writer.use(self.part(task))
@@ -212,8 +212,8 @@ class DeviceEmitter(TeamEmitter):
         return f"_part_{self.labels[task.array]}"
 
     def nest_text(self, nest: Nest, team: str, sliced: bool, tiled: bool = False) -> KernelText:
-        """The kernel of a nest for single threads or teams, its inner loop cut or not; with `tiled`
-        threads on their own read from tiles what they share."""
+        """The kernel of a nest for single threads or teams, its inner loop sliced or not. With `tiled`,
+        single threads read shared operands from tiles."""
         writer = self.nest_writer(nest.loop.tasks, nest.names)
         for task in nest.full:
             writer.add(Assign(self.registers[task], neutral(task.array)))
@@ -243,7 +243,7 @@ class DeviceEmitter(TeamEmitter):
         return self.text(name, writer, [*(["_chunk"] if sliced else []), *wide])
 
     def writer(self, names: Mapping[Element, str]) -> DeviceWriter:
-        """A writer of one kernel; what it needs to know of the loops that the host runs is shared."""
+        """A writer of one kernel; it shares the state of loops that the host runs."""
         writer = DeviceWriter(self.labels, self.sizes, names, self.slots)
         writer.prefixes, writer.grown, writer.half = self.prefixes, self.grown, self.half
         writer.uncontracted = self.uncontracted
@@ -255,7 +255,7 @@ class DeviceEmitter(TeamEmitter):
         return writer
 
     def slice(self, writer: DeviceWriter, nest: Nest, inner: Loop) -> None:
-        """One slice of the loop inside a point; its sums are partial."""
+        """One slice of the loop inside a point, with partial sums."""
         team, writer.team = writer.team, ""
         for task in nest.sums:
             self.begin(writer, task)
@@ -269,7 +269,7 @@ class DeviceEmitter(TeamEmitter):
         self.store_slice(writer, nest, team)
 
     def store_slice(self, writer: DeviceWriter, nest: Nest, team: str = "") -> None:
-        """The partial sums of a slice."""
+        """Store the partial sums of a slice."""
         for task in nest.sums:
             assert isinstance(task.array, Reduce)
             register = self.registers[task]
@@ -279,7 +279,7 @@ class DeviceEmitter(TeamEmitter):
             writer.add(Store(spot, Var(register)))
 
     def tiled(self, writer: DeviceWriter, nest: Nest, sliced: bool) -> None:
-        """What a point does, or one slice of it, with loops that go through tiles."""
+        """The work of a point, or one slice of it, with tiled loops."""
         start = len(writer.scopes[-1])
         for item in nest.chain[-1].body:
             shared = nest.tiles.get(item) if isinstance(item, Loop) else None
@@ -301,14 +301,14 @@ class DeviceEmitter(TeamEmitter):
         tiles.guard(writer.scopes[-1], start)
 
     def scattered(self, loop: Loop) -> Scatter:
-        """A nest that adds at computed places."""
+        """A nest that adds at computed indices."""
         (task,) = loop.tasks
         number = len(self.nests)
         self.nests.append(loop)
         return Scatter(number, loop, chained(loop, 0, whole=True), task, self.local([task]))
 
     def scatter_text(self, scatter: Scatter) -> KernelText:
-        """The kernel that computes places, as integers, and values; beyond the end for nowhere."""
+        """The kernel that computes flat indices and values; an index beyond the end is ignored."""
         writer = self.nest_writer([scatter.task], scatter.names)
         writer.enter_points(scatter.chain, *POINTS[""])
         array = scatter.task.array

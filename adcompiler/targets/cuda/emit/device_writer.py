@@ -12,14 +12,14 @@ from adcompiler.loopir.nodes import Call, Expr, For, If, Stmt, Var, Verbatim, Wh
 from adcompiler.loopir.printer import lines
 
 # -- unroll ------------------------------------------------------------------------------------------
-# Several points an iteration for threads on their own: all are read before the first is stored.
+# Several points per iteration for single threads: all are loaded before the first is stored.
 #
-# A thread's reads wait for its stores, which the compiler cannot tell apart, so that an iteration of
-# one point leaves the memory idle. Only straight text is repeated; what is added to stays one variable.
+# A thread's loads wait for its stores, because the compiler cannot rule out aliases; with one point per
+# iteration, memory is idle. Only straight-line code is unrolled; accumulators stay one variable.
 
 
-MOST_LINES = 32  # of all copies together, save stores
-LINES_OF_A_CALL = 12  # lines that a function counts as: it has many registers
+MOST_LINES = 32  # of all copies together, except stores
+LINES_OF_A_CALL = 12  # lines that a function call counts as: it needs many registers
 MOST_COPIES = 4
 
 _ASSIGNED = re.compile(r"(\w+) = ")
@@ -27,7 +27,7 @@ _STORED = re.compile(r"\w+\[.*?\] = ")
 
 
 def copies(lines: Sequence[str]) -> int:
-    """How many points an iteration may have; 1 for text that is not straight, or long."""
+    """The number of points per iteration; 1 for long code or code with branches."""
     if any(line.startswith(" ") or line.endswith(":") for line in lines):
         return 1
     computed = [line for line in lines if not line.startswith("#") and not _STORED.match(line)]
@@ -38,7 +38,7 @@ def copies(lines: Sequence[str]) -> int:
 def unrolled(
     lines: Sequence[str], outside: Sequence[str], point: str, step: str, total: str, count: int
 ) -> list[str]:
-    """A loop of `count` points an iteration; what is left of the points is for another loop."""
+    """A loop of `count` points per iteration; a separate loop runs the remaining points."""
     kept = {m[1] for line in outside if (m := _ASSIGNED.match(line))}
     own = {m[1] for line in lines if (m := _ASSIGNED.match(line))} - kept
     first: list[str] = []
@@ -55,14 +55,14 @@ def unrolled(
     return [f"while {point} + uint64({count - 1}) * {step} < {total}:", *("    " + line for line in body)]
 
 
-Slot = tuple[str, int]  # where a number of rank 0 is kept between kernels: a buffer and a place in it
+Slot = tuple[str, int]  # storage of a scalar between kernels: a buffer and an index
 
 
 class DeviceWriter(Writer):
     """A writer of one kernel.
 
-    Outside of the loops that a `team` shares ("block", "warp"; "" for threads on their own), all its threads
-    do the same; what they share is between barriers.
+    Outside of the loops that a `team` shares ("block", "warp"; "" for single threads), all its threads do the
+    same work; shared loops are between barriers.
     """
 
     team: str = ""
@@ -84,8 +84,8 @@ class DeviceWriter(Writer):
     ) -> None:
         super().__init__(labels, sizes, (), names)
         self.slots = slots
-        self.tiled: dict[Read, Expr] = {}  # elements that lie in shared memory
-        self.local: set[Array] = set()  # numbers that this kernel computes itself
+        self.tiled: dict[Read, Expr] = {}  # elements in shared memory
+        self.local: set[Array] = set()  # scalars that this kernel computes
 
     def label(self, array: Array) -> str:
         if array in self.slots and array not in self.local:
@@ -110,7 +110,7 @@ class DeviceWriter(Writer):
             return For(axis, Var("_lane"), unsigned(self.written(size)), step=Var("_lanes"))
         return super().over(axis, size, depth)
 
-    # Kernels of a device are text: what the loop IR has a node for is printed when it is written.
+    # Device kernels are text: loop IR nodes are printed as they are added.
 
     def add(self, statement: Stmt, level: int = -1) -> None:
         self.scopes[level].extend(lines([statement]))
@@ -131,16 +131,16 @@ class DeviceWriter(Writer):
         self.scopes[-1].extend("    " + line for line in found or ["pass"])
 
     def sync(self) -> None:
-        """A barrier of the team, unless there was one just now."""
+        """Write a barrier of the team, unless one was just written."""
         barrier = f"_{self.team}_sync()"
         if self.team and self.scopes[-1][-1:] != [barrier]:
             self.line(barrier)
 
     def enter_points(self, chain: Sequence[Loop], first: str, step: str, together: bool = False) -> None:
-        """Enter loops whose points are dealt out: thread after thread takes the next one.
+        """Enter loops whose points are distributed over threads in turn.
 
-        With `together` all threads of a block stay until the last of them has none; `_here` is whether a
-        thread has one."""
+        With `together`, all threads of a block stay until the last point is done; `_here` is whether a thread
+        has one."""
         count = self.count
         self.count += 1
         lengths = []
@@ -169,10 +169,10 @@ class DeviceWriter(Writer):
         self.line(f"{axis_name(loop.number)} = {point}")
         self.after = [*self.after, f"{point} += {step}"]
 
-    after: list[str] = []  # what ends the iterations of the loops that are dealt out  # noqa: RUF012
+    after: list[str] = []  # lines that end iterations of distributed loops  # noqa: RUF012
 
     def enter_as_one(self, chain: Sequence[Loop], header: str) -> None:
-        """Enter loops that are one in the text: their scopes are the same."""
+        """Enter loops that are one loop in the text, and share their scopes."""
         self.open(chain[0], header)
         for loop in chain[1:]:
             self.loops.append(loop)
@@ -180,7 +180,7 @@ class DeviceWriter(Writer):
             self.values.append(self.values[-1])
 
     def leave_points(self, chain: Sequence[Loop], several: bool = False) -> None:
-        """Leave them; with `several` an iteration has several points, where their text is straight."""
+        """Leave the loops over points; with `several`, unroll straight-line code over points."""
         *self.after, last = self.after
         for _ in chain[1:]:
             self.loops.pop()

@@ -4,8 +4,8 @@ launches the kernels of each iteration.
 An iteration consists of steps, like a program. Its counter stays on the device: kernels read it there, and
 the last kernel of an iteration increments it. The launches of all iterations are therefore the same and can
 be captured (`program.py`), unless lengths are computed or the host must find a row of an iteration. Carried
-numbers stay in their places between kernels, carried arrays in the buffers of the final ones; rows of outs
-are stored in place.
+scalars stay in their slots between kernels, carried arrays in the buffers of the final ones; rows of outs are
+stored in place.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from adcompiler.targets.cuda.emit.steps import Copy, HostLoop, Step
 
 
 class Stepper(EmitterLike, Protocol):
-    """What the emitter of a device does for a loop."""
+    """The part of the device emitter used by loops."""
 
     steps: list[Step]
     slots: dict[Array, Slot]
@@ -65,7 +65,7 @@ class _HostWriter(DeviceRecurrence):
                 emitter.slots[slot] = emitter.slots[final]
         emitter.iterations[axis] = emitter.new_slot("i64")
         if rec.loop.test is not None:
-            emitter.slots[self.stacks[-1]] = emitter.iterations[axis]  # how many there are
+            emitter.slots[self.stacks[-1]] = emitter.iterations[axis]  # the number of iterations
         self.place()
         for made in (rec.before, rec.iteration):
             if made is not None:
@@ -75,7 +75,7 @@ class _HostWriter(DeviceRecurrence):
         emitter.flush()
         kept = {
             self.labels[a] for a in rec.loop.items
-        }  # from iteration to iteration: some of an iteration is made there
+        }  # these persist across iterations: some results are computed in place
         inside = {self.labels[a] for a in self.arrays() if a.rank and computed(a.shape)}
         fresh = sorted(inside - kept)
         emitter.steps.append(
@@ -83,7 +83,7 @@ class _HostWriter(DeviceRecurrence):
         )
 
     def collected(self, write: Callable[[], None]) -> list[Step]:
-        """The steps that something adds."""
+        """The steps that `write` adds."""
         emitter = self.stepper
         emitter.flush()
         outer, emitter.steps = emitter.steps, []
@@ -109,7 +109,7 @@ class _HostWriter(DeviceRecurrence):
             self.stepper.step(item)
 
     def assign(self, final: Array, init: Array, value: Const | None) -> None:
-        """A number that is carried, from one that was computed or is a constant."""
+        """Initialise a carried scalar from a computed one or a constant."""
         writer = self.stepper.one_block()
         text = writer.text(Read(init, ())) if value is None else text_of(constant(value))
         writer.line(f"{self.labels[final]} = {text}")
@@ -142,14 +142,14 @@ class _HostWriter(DeviceRecurrence):
                 self.copy(self.labels[result], final, result.shape, self.row(result))
 
     def number(self, array: Array) -> str:
-        """The text of a number in the kernel that is being written."""
+        """The text of a scalar in the current kernel."""
         return self.writer.text(Read(array, ()))
 
     def label(self, array: Array) -> str:
         return self.writer.label(array) if array.rank else self.number(array)
 
     def copy(self, source: str | Const, target: Array, shape: Shape, row: Row = (), to_row: Row = ()) -> None:
-        """A copy of whole arrays, or a constant everywhere."""
+        """Copy whole arrays, or fill them with a constant."""
         self.stepper.flush()
         value = source.value if isinstance(source, Const) else source
         self.stepper.steps.append(
@@ -158,5 +158,5 @@ class _HostWriter(DeviceRecurrence):
 
 
 def numbering(row: Row) -> list[str]:
-    """The loops whose iterations number a row."""
+    """The loops whose iteration numbers select a row."""
     return [index.name for index in row if isinstance(index, Var)]

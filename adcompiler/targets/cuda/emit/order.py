@@ -1,8 +1,8 @@
 """The order of loops on a device: kept axes are outside, so sums stay in registers.
 
-The threads of a warp take neighbouring points of the last kept axis. A map, or a sum of everything, follows
-the order of the sums over the same axes, so they share a kernel: the gradients of a bias and of the array it
-was added to read their arrays once.
+The threads of a warp take adjacent points of the last kept axis. A map, or a sum of everything, follows the
+order of the sums over the same axes, so they share a kernel: the gradients of a bias and of the array it was
+added to read their arrays once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def orders(arrays: Sequence[Array]) -> Mapping[Array, Order]:
     return {a: o if _partial(a) else _following(a, o, guides) for a, o in own.items()}
 
 
-# Next to operations, accesses to a device's memory are four times as slow as those to a processor's.
+# Relative to arithmetic, a device's memory accesses are four times as slow as a processor's.
 STYLE = Style(orders, lambda array: isinstance(array, Accumulate), rows=False, access=4.0)
 
 
@@ -46,8 +46,8 @@ def _sizes(array: Array, order: Order) -> tuple[Element, ...]:
 
 
 def _following(array: Array, order: Order, guides: Sequence[tuple[Element, ...]]) -> Order:
-    """The order of a sum over the same lengths, if these are distinct, the threads read neighbours, and
-    no other sum wants the order as it is."""
+    """The order of a sum over the same lengths, if these are distinct, threads stay adjacent in memory, and
+    no other sum has the current order."""
     sizes = _sizes(array, order)
     if len(set(sizes)) < len(sizes) or isinstance(array, Accumulate) or sizes in guides:
         return order
@@ -60,6 +60,6 @@ def _following(array: Array, order: Order, guides: Sequence[tuple[Element, ...]]
 
 
 def last_read(array: Array, axis: int) -> bool:
-    """Whether some access has the axis last, so that neighbouring threads read neighbours."""
+    """Whether some access has the axis last, so that adjacent threads read adjacent elements."""
     reads = [e for e in elements_of(array.elements) if isinstance(e, Read) and e.args]
     return any(isinstance(r.args[-1], Index) and r.args[-1].axis == axis for r in reads)

@@ -11,7 +11,7 @@ from adcompiler.targets.cuda.emit.device_writer import DeviceWriter
 
 
 class DeviceRecurrence(RecurrenceWriter):
-    """A loop of the program with barriers around what threads share."""
+    """A program loop with barriers around work that threads share."""
 
     writer: DeviceWriter
     parts = False
@@ -19,7 +19,7 @@ class DeviceRecurrence(RecurrenceWriter):
     def __init__(self, emitter: Emitter, writer: DeviceWriter, rec: Recurrence) -> None:
         super().__init__(emitter, writer, rec)
         for place, array in zip(rec.consts, rec.loop.consts, strict=True):
-            if array in writer.slots:  # a number that another kernel has computed, or this one
+            if array in writer.slots:  # a scalar computed by this or another kernel
                 writer.slots[place] = writer.slots[array]
                 writer.local |= {place} if array in writer.local else set()
 
@@ -31,7 +31,7 @@ class DeviceRecurrence(RecurrenceWriter):
             self.writer.sync()
 
     def carry(self) -> None:
-        self.writer.sync()  # numbers are read from arrays before these change
+        self.writer.sync()  # scalars are read from arrays before these change
         super().carry()
         self.writer.sync()
 

@@ -1,4 +1,4 @@
-"""Steps of a program on a device: nests, sums at computed places, products, and single blocks."""
+"""Steps of a program on a device: nests, scatters, products, and single blocks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence, Task, co
 from adcompiler.lazy import cached_property
 
 ONE_BLOCK = "_lane = uint64(cuda.threadIdx.x)", "_lanes = uint64(cuda.blockDim.x)"
-NO_AXIS = -(10**8)  # the axis for values that are not loops
+NO_AXIS = -(10**8)  # the axis number of scopes that are not loops
 _POINT = "uint64(cuda.blockIdx.x) * uint64(cuda.blockDim.x) + uint64(cuda.threadIdx.x)"
 _STEP = "uint64(cuda.gridDim.x) * uint64(cuda.blockDim.x)"
 LANES = {
@@ -26,8 +26,8 @@ POINTS = {
 
 
 def chained(loop: Loop, depth: int, whole: bool = False) -> list[Loop]:
-    """Loops without anything between them whose points may be dealt out as one space: none of them is where a
-    sum of its own begins, unless it is the outermost."""
+    """Perfectly nested loops whose points may be distributed as one space: no inner one starts a
+    reduction."""
     chain = [loop]
     while len(chain[-1].body) == 1:
         (inside,) = chain[-1].body
@@ -42,7 +42,7 @@ def chained(loop: Loop, depth: int, whole: bool = False) -> list[Loop]:
 
 @dataclass
 class KernelText:
-    """The source of one kernel, its name there, and the names of what it is called with."""
+    """The source of one kernel, its name there, and the names of its arguments."""
 
     name: str
     params: list[str]
@@ -51,8 +51,7 @@ class KernelText:
 
 @dataclass
 class Wide:
-    """Rows that iterations of a loop read element by element: by the numbers of their loops, and one of
-    these."""
+    """Rows that iterations of a loop read element by element, along an inner loop."""
 
     read: Read
     inside: Loop
@@ -61,7 +60,7 @@ class Wide:
 
 @dataclass
 class Shared:
-    """What the iterations of a loop read of their axis alone, and of that and an axis inside."""
+    """The reads of a loop's iterations along its axis alone, and along its axis and an inner one."""
 
     reads: list[Read]
     wide: list[Wide]
@@ -69,9 +68,9 @@ class Shared:
 
 @dataclass
 class Nest:
-    """A nest over the points of `chain`. `full` are sums over the points, `sums` those inside a point; the
-    only loop inside is `inner` if it may be cut into slices; `tiles` are the loops inside that may read from
-    shared memory, and what they read there."""
+    """A nest over the points of `chain`. `full` are sums over the points, `sums` those inside a point.
+    `inner` is the only inner loop, if it may be sliced. `tiles` maps inner loops that may read from shared
+    memory to these reads."""
 
     number: int
     loop: Loop
@@ -80,28 +79,28 @@ class Nest:
     sums: list[Task]
     inner: Loop | None
     tiles: Mapping[Loop, Shared]
-    neighbours: bool  # whether the threads of a team read neighbours in the loops inside
+    neighbours: bool  # whether a team's threads read adjacent elements in inner loops
     names: dict[Element, str] = field(default_factory=dict)
 
     @cached_property
     def points(self) -> Shape:
-        """The lengths of the loops whose points are dealt out."""
+        """The lengths of the distributed loops."""
         return tuple(loop.size for loop in self.chain)
 
     def sums_of(self, loop: Loop) -> list[Task]:
-        """The sums of a point that a loop inside it adds up."""
+        """The sums of a point that an inner loop adds up."""
         return [t for t in self.sums if t in loop.tasks]
 
     @cached_property
     def inside(self) -> list[Shape]:
-        """The lengths of the loops inside a point, for each task."""
+        """The lengths of the inner loops of a point, for each task."""
         depth = len(self.chain)
         return list({tuple(t.array.domain[k] for k in t.order[depth:]) for t in self.loop.tasks})
 
 
 @dataclass
 class Scatter:
-    """Additions at computed places: a kernel gives places and values, which are then added up in order."""
+    """Additions at computed indices: a kernel computes indices and values, which are then added in order."""
 
     number: int
     loop: Loop
@@ -111,20 +110,20 @@ class Scatter:
 
     @cached_property
     def points(self) -> Shape:
-        """The lengths of the loops whose points are dealt out."""
+        """The lengths of the distributed loops."""
         return tuple(loop.size for loop in self.chain)
 
 
 @dataclass
 class Product:
-    """A product of matrices, by a library."""
+    """A product of matrices by a library."""
 
     call: Call
 
 
 @dataclass
 class Copy:
-    """A whole array from another one, or a row of it, or from a constant; iterations number the rows."""
+    """A copy of an array or a row, or a fill with a constant; iterations number the rows."""
 
     source: str | int | float | bool
     row: list[str]
@@ -134,9 +133,9 @@ class Copy:
 
 @dataclass
 class HostLoop:
-    """A loop of the program, iteration by iteration: `iteration` numbers them, on the device, where the last
-    kernel of `body` leaves the next one; `test` is a number that `before` computes. The buffers `fresh` have
-    other lengths in each iteration."""
+    """A program loop run iteration by iteration. `iteration` is its counter on the device, which the last
+    kernel of `body` increments; `test` is a scalar that `before` computes. The buffers `fresh` change their
+    lengths in each iteration."""
 
     iteration: str
     length: Element | None
@@ -151,14 +150,14 @@ Step = KernelText | Nest | Scatter | Product | Copy | HostLoop
 
 
 def computes_lengths(rec: Recurrence) -> bool:
-    """Whether arrays of an iteration, or of iterations inside it, have lengths that the program computes."""
+    """Whether arrays of an iteration, or of nested iterations, have computed lengths."""
     tasks = [t for s in (rec.before, rec.iteration) if s is not None for t in s.tasks]
     inside = (t for t in tasks if isinstance(t, Recurrence))
     return any(computed(a.shape) for t in tasks for a in t.arrays) or any(map(computes_lengths, inside))
 
 
 def flat(steps: Iterable[Step]) -> Iterator[Step]:
-    """Steps, and those of the loops among them."""
+    """Steps, including those of loops among them."""
     for step in steps:
         yield step
         if isinstance(step, HostLoop):
@@ -166,5 +165,5 @@ def flat(steps: Iterable[Step]) -> Iterator[Step]:
 
 
 def is_product(array: Array) -> bool:
-    """Whether an array is a product of matrices that a library makes."""
+    """Whether an array is a product of matrices that a library computes."""
     return isinstance(array, Call) and array.op.startswith("matmul")

@@ -1,4 +1,4 @@
-"""The sources of a program's kernels, before lengths choose between them."""
+"""The sources of a program's kernels, before lengths select among them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def texts(emitter: DeviceEmitter, every: bool = False) -> Iterator[KernelText]:
                 for team in LANES if every and inside else (usual,):
                     cuts = (False, True) if every and step.inner is not None else (False,)
                     ways = [True, False] if step.tiles and not team else [False]
-                    ways = ways[::-1] if is_wide(step.tiles) else ways  # these need memory at their launch
+                    ways = ways[::-1] if is_wide(step.tiles) else ways  # these need dynamic memory
                     for sliced, tiled in product(cuts, ways if every else ways[:1]):
                         yield emitter.nest_text(step, team, sliced, tiled)
             case Scatter():
                 yield emitter.scatter_text(step)
             case _:
-                pass  # a library's, or the host's
+                pass  # run by a library or the host

@@ -2,7 +2,7 @@
 
 Each thread has one point, and all run the same iterations of an inner loop. If these iterations read only
 other points, independent of the outer one, a block loads a tile of them, each thread a part, and every thread
-goes through the tile. Memory is read once per block, and sums have the same order.
+iterates over the tile. Memory is read once per block, and sums have the same order.
 
 All threads of a block take part in the loads and in the barriers, also those beyond the last point; code for
 a point is under `if _here`, around the loops over tiles.
@@ -26,17 +26,17 @@ from adcompiler.targets.cuda.device.device import TILE
 from adcompiler.targets.cuda.emit.device_writer import DeviceWriter
 from adcompiler.targets.cuda.emit.steps import NO_AXIS, Shared, Wide
 
-MOST_READS = 8  # of one loop: more of shared memory leaves fewer blocks on a processor
-WIDE = 2**15  # bytes of wide tiles: with the others no more than every device has for a block
-FEWEST = 8  # iterations of a wide tile, else there is a barrier too often
-ANY_AXIS = -(10**7)  # the axis of a wide read in whichever loop it stands
+MOST_READS = 8  # of one loop: more shared memory means fewer blocks per multiprocessor
+WIDE = 2**15  # bytes of wide tiles: together with the others they fit every device's limit per block
+FEWEST = 8  # iterations of a wide tile: fewer would need too many barriers
+ANY_AXIS = -(10**7)  # the axis of a wide read, whatever its loop
 
 
 Tiles = Mapping[Loop, Shared]
 
 
 def tiles_of(chain: Sequence[Loop]) -> Tiles:
-    """The loops inside the points of `chain` that go through tiles, and what they read."""
+    """The tiled loops inside the points of `chain`, and their reads."""
     made = {task.array: task.stored for task in chain[0].tasks}
     loops = (item for item in chain[-1].body if isinstance(item, Loop))
     found = {loop: _shared(loop, made) for loop in loops if not _is_short(loop)}
@@ -44,7 +44,7 @@ def tiles_of(chain: Sequence[Loop]) -> Tiles:
 
 
 def iterations_of(tiles: Tiles, length: Callable[[Element], int]) -> tuple[int, int]:
-    """How many iterations of the loops a wide tile has, 0 if that is too few, and its bytes."""
+    """The iterations of loops per wide tile, 0 if too few, and its bytes."""
     each = max(
         sum(length(w.inside.size) * NUMPY[w.read.dtype].itemsize for w in shared.wide)
         for shared in tiles.values()
@@ -63,9 +63,9 @@ def _is_short(loop: Loop) -> bool:
 
 
 def _shared(loop: Loop, made: Mapping[Array, bool]) -> Shared | None:
-    """What the iterations of a loop read, if all of it is of their axis, and of one inside them; where a
-    matrix of points is read as well, that takes the time. `made` is what the nest makes itself, and whether
-    that is stored; if not, it is in a register."""
+    """The reads of a loop's iterations, if all depend only on its axis and an inner one; None if a matrix
+    over points is also read, which dominates the time. `made` maps arrays that the nest computes to whether
+    they are stored; others are in registers."""
     elements = elements_of(_roots(loop.tasks))
     wide: dict[Read, Wide] = {}
     insides = {inside.number: inside for inside in loop.walk() if inside is not loop}
@@ -101,7 +101,7 @@ def _shared(loop: Loop, made: Mapping[Array, bool]) -> Shared | None:
 
 
 def _is_row(read: Read, axis: int, inside: Loop) -> bool:
-    """Whether a read is of the elements of a row, or of a column, all of them in the iterations of a loop."""
+    """Whether a read covers a whole row or column in the iterations of a loop."""
     plain = all(isinstance(i, Index | Const) for i in read.args)
     axes = sorted(i.axis for i in read.args if isinstance(i, Index))
     return plain and axes == sorted((axis, inside.number)) and isinstance(inside.size, Size)
@@ -113,7 +113,7 @@ def _roots(tasks: Iterable[Task]) -> Iterator[Element]:
 
 
 def allocate(writer: DeviceWriter, tiles: Tiles) -> None:
-    """Shared memory for the loops, one after the other."""
+    """Allocate shared memory for the loops."""
     for name, dtype in dict(n for shared in tiles.values() for n in _names(shared.reads).values()).items():
         writer.line(f"{name} = cuda.shared.array(_TILE, {TYPES[dtype]})")
     for dtype in dict.fromkeys(w.read.dtype for shared in tiles.values() for w in shared.wide):
@@ -121,7 +121,7 @@ def allocate(writer: DeviceWriter, tiles: Tiles) -> None:
 
 
 def _names(reads: Sequence[Read]) -> dict[Read, tuple[str, Dtype]]:
-    """The names of the tiles of some reads, and their types."""
+    """The names and types of the tiles of reads."""
     kinds = [read.dtype for read in reads]
     return {r: (f"_tile{kinds[:k].count(r.dtype)}_{r.dtype}", r.dtype) for k, r in enumerate(reads)}
 
@@ -134,10 +134,11 @@ def write(
     start: int,
     body: Callable[[], None],
 ) -> int:
-    """A loop, tile by tile, over a `stretch` of its iterations that is the same in all threads of a block.
+    """Write a loop, tile by tile, over a `stretch` of its iterations that is the same in all threads of a
+    block.
 
-    What stands in the scope of the point from line `start` on belongs to the point; returns the line from
-    which on that is so again.
+    Lines of the point's scope from `start` on belong to the point; returns the line from which this holds
+    again.
     """
     names = {read: name for read, (name, _) in _names(shared.reads).items()}
     axis, nowhere = f"i{loop.number}", Loop(const(1, "i64"), NO_AXIS)
@@ -173,7 +174,7 @@ def write(
 
 
 def _load_wide(writer: DeviceWriter, loop: Loop, wide: Sequence[Wide], iterations: str) -> None:
-    """Load rows, neighbours in memory by neighbouring threads, and note where their elements are."""
+    """Load rows, with coalesced accesses, and record where their elements are."""
     axis, before = f"i{loop.number}", "uint64(0)"
     for k, rows in enumerate(wide):
         size, last = f"uint64({writer.text(rows.inside.size)})", rows.read.args[-1]
@@ -200,6 +201,6 @@ def _load_wide(writer: DeviceWriter, loop: Loop, wide: Sequence[Wide], iteration
 
 
 def guard(lines: list[str], start: int) -> None:
-    """Put the lines of a point from `start` on under the condition that there is such a point."""
+    """Put the lines of a point from `start` on under the condition that the point exists."""
     if len(lines) > start:
         lines[start:] = ["if _here:", *("    " + line for line in lines[start:])]

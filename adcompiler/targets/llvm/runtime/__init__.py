@@ -1,1 +1,1 @@
-"""Run time of compiled code: the JIT, calls, thread pool, interrupts."""
+"""The runtime of compiled code: the JIT, calls, thread pool, interrupts."""

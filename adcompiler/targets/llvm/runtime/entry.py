@@ -1,8 +1,8 @@
 """Entry points of a kernel: for Python (objects) and for the fast path (`inline_cache.py`: extracted values).
 
-The machine code extracts numbers and arrays from objects itself, through Python's stable C interface and the
-header of NumPy arrays, which is equally stable: extension modules read it in the same way. A call costs
-little more than one of `math.exp`.
+The machine code unpacks numbers and arrays itself, through Python's stable C interface and the header of
+NumPy arrays, which is equally stable: extension modules read it in the same way. A call costs little more
+than one of `math.exp`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from adcompiler.targets.llvm.libmvec import vectors
 from adcompiler.targets.llvm.tables import BYTES, TYPES
 from adcompiler.targets.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal
 
-# Objects are i64 here: they are only passed on.
+# Objects are i64 here: they are only passed through.
 PYTHON = (
     "PyFloat_AsDouble", "PyLong_AsDouble", "PyLong_AsLongLong", "PyObject_IsTrue", "PyBytes_AsString",
     "PyTuple_GetItem", "PyTuple_New", "PyTuple_SetItem", "PyList_New", "PyList_SetItem",
@@ -35,16 +35,16 @@ class Param(NamedTuple):
 
     name: str
     dtype: Dtype
-    lengths: tuple[int | None, ...] = ()  # those that are known
+    lengths: tuple[int | None, ...] = ()  # None if unknown
 
     @property
     def rank(self) -> int:
-        """How many axes it has."""
+        """The number of axes."""
         return len(self.lengths)
 
 
 class Code(NamedTuple):
-    """A module in LLVM's language, what it calls of the C library, and its functions that others call."""
+    """A module of LLVM IR, the C library functions it calls, and its exported functions."""
 
     text: str
     externals: frozenset[str]
@@ -52,11 +52,11 @@ class Code(NamedTuple):
 
 
 class KernelSource(NamedTuple):
-    """A kernel's functions, the parameters and the types of the results of its `run`, and the nests whose
-    blocks may run in parallel. If there are such, `run` is called with two numbers more: the address of
-    numba's `parallel_for` and how many threads it shall use; or 0 and 1. A `precise` one has
-    the mathematics of the scalar C library everywhere; so has one without arrays. Each iteration of a nest
-    has `rows` for itself. The parameters from the number `written` on are what it writes."""
+    """A kernel's functions, the parameters and result types of its `run`, and the nests whose blocks may run
+    in parallel. If there are any, `run` takes two more numbers: the address of the pool's `launch` and the
+    number of threads; or 0 and 1. A `precise` kernel, or one without arrays, uses the scalar C library for
+    all mathematics. Each iteration of a nest has its own `rows`. The parameters from number `written` on are
+    outputs."""
 
     functions: tuple[loopir.Function, ...]
     params: Sequence[Param]
@@ -66,16 +66,15 @@ class KernelSource(NamedTuple):
     rows: Sequence[str] = ()
     written: int = 0
     heavy: bool = False  # whether loops inside the iterations of nests poll
-    low_trips: bool = False  # whether loops in iterations of the program are short
+    low_trips: bool = False  # whether loops in iterations of program loops are short
 
 
 def translated(source: KernelSource, contiguous: bool) -> Code:
-    """The function `entry(self, arguments, count)` in LLVM's language: unbox, compute, box.
+    """The function `entry(self, arguments, count)` as LLVM IR: unbox, compute, box.
 
-    It returns False for arrays that are not contiguous where they should be. For these there is another one,
-    `packed(words, context, launch, threads)`: the parameters are words, an array's are its address and its
-    lengths; results become the words after them. It returns whether it gave up: it got no memory, or a
-    signal's handler raised.
+    It returns False if arrays that must be contiguous are not. For the fast path there is `packed(words,
+    context, launch, threads)`: its parameters are words (for an array, the address and lengths), and results
+    become the following words. It returns whether it gave up: allocation failed, or a signal handler raised.
     """
     module = Module(source.functions, source.shared, _needs(source), source.rows)
     module.heavy, module.low_trips = source.heavy, source.low_trips
@@ -107,7 +106,7 @@ def translated(source: KernelSource, contiguous: bool) -> Code:
     restored(code)
     with code.when(failed):
         with code.when(code.emit(f"icmp ne {code.call('PyErr_Occurred', 'i64', [])}, 0", "i1")):
-            code.lines.append("ret i64 0")  # what a signal's handler raised
+            code.lines.append("ret i64 0")  # a signal handler raised
             code.begin(f"{code.label()}_never")
         code.lines.append(f"ret {code.call('PyErr_NoMemory', 'i64', [])}")
         code.begin(f"{code.label()}_never")
@@ -121,7 +120,7 @@ def translated(source: KernelSource, contiguous: bool) -> Code:
 
 
 def context(code: Function, releases: bool | Value) -> None:
-    """The context of a call (`polls.py`), in which the thread `releases` Python's lock, or not yet."""
+    """The context of a call (`polls.py`); the thread `releases` Python's lock at once, or not yet."""
     code.needs.externals.add(POLL)
     code.needs.declared[POLL] = f"declare i1 @{POLL}(ptr)"
     code.stack.append(f"%context = alloca {CONTEXT}")
@@ -135,14 +134,14 @@ def context(code: Function, releases: bool | Value) -> None:
 
 
 def restored(code: Function) -> None:
-    """Take Python's lock again, if the thread has given it back."""
+    """Reacquire Python's lock, if the thread has released it."""
     state = code.load("%context", STATE, "i64")
     with code.when(code.emit(f"icmp ne {state}, 0", "i1")):
         code.call("PyEval_RestoreThread", "void", [state])
 
 
 def _boxed_all(code: Function, results: Sequence[Value | ArrayValue]) -> Value:
-    """The list of results: numbers, and for each array that the kernel has made its bytes and lengths."""
+    """The list of results: numbers, and the bytes and lengths of arrays that the kernel allocates."""
     slots = iter(
         [code.load("%results", k, p.type) for k, p in enumerate(p for r in results for p in r.parts)]
     )
@@ -155,7 +154,7 @@ def _boxed_all(code: Function, results: Sequence[Value | ArrayValue]) -> Value:
 
 
 def _boxed_array(code: Function, array: ArrayValue, words: Sequence[Value]) -> Value:
-    """A tuple of the bytes of an array and its lengths; its memory is given back."""
+    """A tuple of the bytes of an array and its lengths; its memory is freed."""
     data, *lengths = words
     size = literal(BYTES[array.type])
     for n in lengths:
@@ -176,8 +175,7 @@ def _listed(values: Sequence[Value]) -> str:
 
 
 def _packed(module: Module, source: KernelSource, parts: Sequence[Value]) -> str:
-    """`run` for parameters that are words, the context of a call (`polls.py`), and threads: see
-    `KernelSource`."""
+    """`run` with parameters in words, the context of a call (`polls.py`), and threads: see `KernelSource`."""
     code = Function(module)
     given = [code.load("%words", k, p.type) for k, p in enumerate(parts)]
     extra = [Value("%launch", "i64"), Value("%threads", "i64")] if source.shared else []
@@ -189,8 +187,8 @@ def _packed(module: Module, source: KernelSource, parts: Sequence[Value]) -> str
 def _define_run(
     module: Module, source: KernelSource, given: Sequence[Value | ArrayValue]
 ) -> list[Value | ArrayValue]:
-    """The kernel as a function that stores its results, and returns whether it gave up. LLVM knows of
-    parameters that arrays do not overlap, and loops of the program stand in it. What the results are."""
+    """The kernel as a function that stores its results and returns whether it gave up. LLVM knows that
+    parameters do not alias; program loops are inside. Returns the results."""
     parts = [p for g in given for p in g.parts]
     inside = Function(module)
     names = iter([f"%p{k}" for k in range(len(parts))])
@@ -209,8 +207,8 @@ def _define_run(
         [*(f"{t} %p{k}" for k, t in enumerate(types)), *extra, "ptr noalias %results", "ptr %context"]
     )
     if sum(isinstance(r, ArrayValue) for r in results) > len(inside.kept):
-        raise UnsupportedError  # an array that is somebody else's
-    for name in (n for n in inside.heap if n not in inside.kept):  # in order: the cache knows kernels by text
+        raise UnsupportedError  # an array that the kernel does not own
+    for name in (n for n in inside.heap if n not in inside.kept):  # in order: text is the cache key
         inside.free(name)
     alone = " noinline" if any(p.rank for p in source.params) else ""
     module.compiled["run"] = inside.definition(
@@ -220,7 +218,7 @@ def _define_run(
 
 
 def _needs(source: KernelSource) -> Needs:
-    """The mathematics of a kernel: that of vectors if it has arrays."""
+    """The mathematics of a kernel: vectorised if it has arrays."""
     kinds = {p.dtype for p in source.params if p.rank}
     found = vectors() if kinds and not source.precise else None
     return Needs(found, len(kinds - {"bool"}) > 1, not kinds <= {"f32", "bool"})
@@ -244,7 +242,7 @@ def boxed(code: Function, value: Value) -> Value:
 
 
 def _array(code: Function, given: Value, param: Param, contiguous: bool) -> ArrayValue:
-    """The array in a NumPy array, whose head is: data, rank, lengths, strides in bytes."""
+    """An array value from a NumPy array, whose header has: data, rank, lengths, strides in bytes."""
     head = _head(code, given)
     data, _, lengths, strides = (_word(code, head, k) for k in range(4))
     shape, steps = (tuple(_word(code, at, k) for k in range(param.rank)) for at in (lengths, strides))
@@ -254,7 +252,7 @@ def _array(code: Function, given: Value, param: Param, contiguous: bool) -> Arra
 
 
 def _insist(code: Function, given: Sequence[tuple[Value, Param]]) -> None:
-    """Return False to Python where an array is not contiguous, or not aligned."""
+    """Return False to Python if an array is not contiguous and aligned."""
     if not given:
         return
     sizes = [literal(NUMPY[p.dtype].itemsize) for _, p in given]
@@ -264,12 +262,12 @@ def _insist(code: Function, given: Sequence[tuple[Value, Param]]) -> None:
     ]
     with code.when(code.emit(f"xor {code.both('and', guards)}, true", "i1")):
         code.lines.append(f"ret {code.call('PyBool_FromLong', 'i64', [literal(0)])}")
-        code.begin(f"{code.label()}_never")  # what follows a return is not reached
+        code.begin(f"{code.label()}_never")  # unreachable after a return
 
 
 def _contiguous(module: Module, rank: int) -> str:
-    """The function that tells whether an array of a rank is contiguous and aligned. There is one for all of
-    them: each place would take as much of LLVM's time as a loop."""
+    """The function that tests whether an array of a rank is contiguous and aligned. It is shared: each
+    inlined copy would take as much compile time as a loop."""
     name = f"contiguous{rank}"
     if name not in module.compiled:
         code = Function(module)
@@ -281,7 +279,7 @@ def _contiguous(module: Module, rank: int) -> str:
             n, step = _word(code, lengths, d), _word(code, strides, d)
             alone = code.emit(f"icmp sle {n}, 1", "i1")
             guards.append(code.both("or", [alone, code.emit(f"icmp eq {step}, {expected.text}", "i1")]))
-            empty.append(code.same(n, 0))  # then NumPy has any strides, or none
+            empty.append(code.same(n, 0))  # strides of empty arrays are arbitrary
             expected = code.emit(f"mul {expected}, {n.text}", "i64")
         beside = code.both("or", [*empty, code.both("and", guards)])
         text = f"internal i1 @{name}(i64 %array, i64 %size) noinline"
@@ -290,7 +288,7 @@ def _contiguous(module: Module, rank: int) -> str:
 
 
 def _head(code: Function, given: Value) -> Value:
-    """Where the head of a NumPy array begins."""
+    """The address of a NumPy array's header."""
     return code.emit(f"add {given}, {object.__basicsize__}", "i64")
 
 

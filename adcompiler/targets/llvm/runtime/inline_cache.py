@@ -1,20 +1,20 @@
-"""Fast-path dispatch of a kernel, its *door*: Python calls it if arguments are like those of the last call.
+"""Fast-path dispatch of a kernel, its *door*: Python calls it if arguments resemble those of the last call.
 
-Then everything is known beforehand: lengths, blocks of nests, memory, nesting of results. The door compares,
-fills in addresses and numbers, calls the kernel and nests its results, without running Python code. In all
-other cases, including errors, it calls the *general* way with the same arguments.
+Everything is then known beforehand: lengths, blocks of nests, memory, nesting of results. The door checks
+arguments, fills in addresses and numbers, calls the kernel and nests its results, without running Python
+code. In all other cases, including errors, it calls the *general* path with the same arguments.
 
-All doors share one machine code. The `self` of a door makes it that of a kernel: a tuple of a table, as
-bytes, the general way, and the objects whose addresses are in the table. The table consists of words:
+All doors share the same machine code. The `self` of a door makes it that of a kernel: a tuple of a table, as
+bytes, the general path, and the objects whose addresses are in the table. The table consists of words:
 
-    arguments, makers, words, checks, outputs   how many there are of each
+    arguments, makers, words, checks, outputs   the number of each
     kernel, loops                               the address of its `packed`; whether Python's lock is released
-    per argument: class, place, how, rank       the word that it goes to; the dtype, or how it is taken: where
-                                                it is known, it stands in the place of its class
+    per argument: class, place, how, rank       the word that it goes to; the dtype, or its conversion; for
+                                                known values, the value replaces the class
     per maker: object, place                    it makes an array, whose address goes to that word
-    words                                       the kernel's: lengths follow the place of an array's address
-    checks                                      numbers of words that must not be zero after it
-    per output: what, which, class              results, in postfix order: a tuple takes its parts off a stack
+    words                                       the kernel's: lengths follow the array's address
+    checks                                      numbers of words that must not be zero afterwards
+    per output: what, which, class              results, in postfix order: a tuple pops its parts off a stack
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from adcompiler.targets.llvm.values import Value, literal
 
 HEAD_WORDS = 7  # words
 SIZES = ARGUMENT, MAKER, WORD, CHECK, OUTPUT = 4, 2, 1, 1, 3  # words of an entry of each part
-MOST_WORDS = 256  # words of a kernel, and of a door's outputs
-TUPLE, ARRAY, *KINDS = range(6)  # what an output is; a number by its type
+MOST_WORDS = 256  # most words of a kernel, and of a door's outputs
+TUPLE, ARRAY, *KINDS = range(6)  # kinds of outputs; numbers by their type
 NUMBERS: dict[Dtype, int] = dict(zip(TYPES, KINDS, strict=True))
-SAME, FROM_FLOAT, TO_FLOAT, TO_INTEGER = range(4)  # how an argument is taken that is not an array
-CARRAY = 0x101  # NumPy's flags of an array that is contiguous and aligned
-DATA, RANK, LENGTHS, DTYPE, FLAGS = 0, 1, 2, 5, 6  # words of NumPy's head of an array
+SAME, FROM_FLOAT, TO_FLOAT, TO_INTEGER = range(4)  # conversions of arguments that are not arrays
+CARRAY = 0x101  # NumPy's flags for contiguous and aligned arrays
+DATA, RANK, LENGTHS, DTYPE, FLAGS = 0, 1, 2, 5, 6  # words of NumPy's array header
 
 
 class _Door(Function):
-    """The words at the address of a variable, and ways out."""
+    """Loads and stores of words, and branches to exits."""
 
     def at(self, base: Value, k: Value | int, kind: str = "i64") -> Value:
         """A word; `base` is a pointer."""
         return self.emit(f"load {kind}, ptr {self.place(base, k).text}", kind)
 
     def place(self, base: Value, k: Value | int) -> Value:
-        """The place of a word."""
+        """The address of a word."""
         number = k.text if isinstance(k, Value) else k
         return self.emit(f"getelementptr i64, ptr {base.text}, i64 {number}", "ptr")
 
@@ -64,21 +64,21 @@ class _Door(Function):
         return self.emit(f"add {x}, {y.text if isinstance(y, Value) else y}", "i64")
 
     def insist(self, guard: Value, otherwise: str = "general") -> None:
-        """Go elsewhere where `guard` does not hold."""
+        """Branch to `otherwise` if `guard` does not hold."""
         label = f"{self.label()}_so"
         self.lines.append(f"br {guard}, label %{label}, label %{otherwise}")
         self.begin(label)
 
     @contextmanager
     def each(self, first: Value | int, count: Value, size: int = 1) -> Iterator[tuple[Value, Value]]:
-        """For each of so many entries of a part of the table: its number, and its place."""
+        """Iterate over the entries of a part of the table; yields the number and address of each."""
         with self.iterations(literal(0), count) as k:
             offset = self.emit(f"mul {k}, {size}", "i64")
             yield k, self.place(Value("%table", "ptr"), self.sum(offset, first))
 
 
 def door() -> Code:
-    """The function `entry(self, arguments, count, names)` in LLVM's language."""
+    """The function `entry(self, arguments, count, names)` as LLVM IR."""
     code = _Door(Module(()))
     own = Value("%own", "ptr")
     for name in ("own", "made", "stack"):
@@ -111,7 +111,7 @@ def door() -> Code:
     _forget(code)
     result = code.at(Value("%stack", "ptr"), 0)
     code.lines.append(f"ret {result}")
-    code.begin("nothing")  # no array: there is no memory, or a signal's handler raised
+    code.begin("nothing")  # no array: allocation failed, or a signal handler raised
     code.needs.declared["PyExc_MemoryError"] = "@PyExc_MemoryError = external global i64"
     kind = code.emit("load i64, ptr @PyExc_MemoryError", "i64")
     matches = code.call("PyErr_ExceptionMatches", "i32", [kind])
@@ -120,7 +120,7 @@ def door() -> Code:
     code.begin("raised")
     _forget(code)
     code.lines.append("ret i64 0")
-    code.begin("failed")  # the general way raises the same, in its own words
+    code.begin("failed")  # the general path raises the error with its message
     _forget(code)
     code.call("PyErr_Clear", "void", [])
     code.lines.append("br label %general")
@@ -133,12 +133,12 @@ def door() -> Code:
 
 
 def _head(code: _Door, array: Value) -> Value:
-    """What NumPy has in an array's object behind Python's own head."""
+    """The NumPy fields of an array object, after Python's own header."""
     return code.pointer(code.sum(array, object.__basicsize__))
 
 
 def _argument(code: _Door, given: Value, kind: Value, place: Value, how: Value, rank: Value) -> None:
-    """Take a number, or an array's address, out of an argument that is as expected."""
+    """Unpack a number, or an array's address, from an argument of the expected type."""
     own = Value("%own", "ptr")
     same = code.holds("eq", how, SAME)
     found = code.select(same, given, code.at(code.pointer(given), object.__basicsize__ // 8 - 1))
@@ -166,7 +166,7 @@ def _argument(code: _Door, given: Value, kind: Value, place: Value, how: Value, 
 
 
 def _make(code: _Door, k: Value, maker: Value, place: Value) -> None:
-    """Make the array number `k`, for a result or for the kernel alone."""
+    """Allocate array number `k`, for a result or a temporary."""
     nothing = [Value("null", "ptr"), literal(0), literal(0)]
     array = code.call("PyObject_Vectorcall", "i64", [maker, *nothing])
     code.insist(code.holds("ne", array, 0), "nothing")
@@ -176,7 +176,7 @@ def _make(code: _Door, k: Value, maker: Value, place: Value) -> None:
 
 
 def _run(code: _Door, kernel: Value, loops: Value) -> None:
-    """Call the kernel; other threads may run meanwhile if it has loops."""
+    """Call the kernel; if it has loops, other threads may run meanwhile."""
     context(code, code.holds("ne", loops, 0))
     gave_up = code.emit(f"call i1 {code.pointer(kernel).text}(ptr %own, ptr %context, i64 0, i64 1)", "i1")
     restored(code)
@@ -192,7 +192,7 @@ def _half(code: _Door, base: Value, k: int) -> Value:
 
 
 def _output(code: _Door, what: Value, which: Value, kind: Value) -> None:
-    """Put a result on the stack, or gather the last ones into a tuple."""
+    """Push a result on the stack, or gather the last ones into a tuple."""
     own, made, stack = (Value(name, "ptr") for name in ("%own", "%made", "%stack"))
     top = code.at(Value("%top", "ptr"), 0)
     with code.when(code.holds("eq", what, ARRAY)):
@@ -202,7 +202,7 @@ def _output(code: _Door, what: Value, which: Value, kind: Value) -> None:
     for dtype, mark in NUMBERS.items():
         with code.when(code.holds("eq", what, mark)):
             code.put(stack, top, boxed(code, code.at(own, which, TYPES[dtype])))
-    with code.when(code.holds("ne", kind, 0)):  # one of NumPy's classes, called with the number
+    with code.when(code.holds("ne", kind, 0)):  # call a NumPy class with the number
         number = code.at(stack, top)
         given = [code.place(stack, top), literal(1), literal(0)]
         code.put(stack, top, code.call("PyObject_Vectorcall", "i64", [kind, *given]))
@@ -218,6 +218,6 @@ def _output(code: _Door, what: Value, which: Value, kind: Value) -> None:
 
 
 def _forget(code: _Door) -> None:
-    """Give back the arrays that were made; results hold their own."""
+    """Release the allocated arrays; results hold their own references."""
     with code.iterations(literal(0), code.at(Value("%started", "ptr"), 0)) as k:
         code.call("Py_DecRef", "void", [code.at(Value("%made", "ptr"), k)])

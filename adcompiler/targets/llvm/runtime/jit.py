@@ -1,4 +1,4 @@
-"""Kernels as Python functions, without numba: machine code, from the cache if it is there."""
+"""Kernels as Python functions, without numba: machine code, from the cache if present."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from adcompiler.targets.llvm.vectormath.second_pass import closed_by_errors, inl
 
 METH_FASTCALL, METH_KEYWORDS = 0x80, 0x02
 HIGHEST = 3  # optimisation level
-MOST_LIBRARIES = 16  # that one linker links
-CONTIGUOUS = ("library_matmul",)  # routines for contiguous arrays alone
+MOST_LIBRARIES = 16  # per linker
+CONTIGUOUS = ("library_matmul",)  # routines for contiguous arrays only
 _NAME = b"kernel"
 
 
 class Native:
     """`run` of a kernel as a function that returns the list of its results.
 
-    There is one machine code for contiguous arrays, and one for all others, made when first needed. At the
-    address `packed` is the function that takes words (`entry.py`).
+    There is one machine code for contiguous arrays, and one for all others, compiled when first needed.
+    `packed` is the address of the function that takes words (`entry.py`).
     """
 
     def __init__(self, source: KernelSource) -> None:
@@ -50,7 +50,7 @@ class Native:
 
     @cached_property
     def strided(self) -> Callable[..., Any]:
-        """The function for any arrays; BLAS needs copies."""
+        """The function for arrays of any strides; BLAS needs copies."""
         nodes = (s for f in self.source.functions for s in statements(f.body))
         if any(isinstance(s, Invoke) and s.name.startswith(CONTIGUOUS) for s in nodes):
             return self.copied
@@ -76,14 +76,14 @@ class Native:
 
 
 def compiled(source: KernelSource) -> Native:
-    """A kernel in machine code; raises UnsupportedError where numba is needed, and BrokenModuleError where
-    LLVM refuses what stands for it."""
+    """A kernel in machine code; raises UnsupportedError if numba is needed, and BrokenModuleError if LLVM
+    rejects the code."""
     return Native(source)
 
 
 def report(name: str, error: BrokenModuleError) -> None:
-    """Say that machine code is made in another way, for a fault of ours; with ADC_STRICT in the environment
-    it is raised, as all our tests have it."""
+    """Warn that, because of a bug here, machine code is produced in another way; with ADC_STRICT in the
+    environment, as in our tests, raise the error."""
     if os.environ.get("ADC_STRICT"):
         raise error
     fault = str(error).strip().splitlines()
@@ -96,13 +96,14 @@ def report(name: str, error: BrokenModuleError) -> None:
 
 
 def guarded(table: bytes, general: Callable[..., Any], *held: Any) -> Callable[..., Any]:
-    """The door of a kernel (`inline_cache.py`): its table, what else it calls, and what it holds."""
+    """The door of a kernel (`inline_cache.py`), with its table, the general path, and objects to keep
+    alive."""
     return _callable(_doors(), METH_FASTCALL | METH_KEYWORDS, table, general, *held)
 
 
 @cache
 def _doors() -> Any:
-    """The machine code of all doors."""
+    """The machine code shared by all doors."""
     return _loaded(door())
 
 
@@ -111,12 +112,11 @@ def _library(source: KernelSource, contiguous: bool) -> Any:
 
 
 def _callable(library: Any, flags: int, *held: Any) -> Callable[..., Any]:
-    """The function `entry` of a machine code for Python; its `self` has what is held, first.
+    """The function `entry` of a machine code as a Python function; its `self` starts with `held`.
 
-    It also keeps the function's code and its description (`_Method`) alive. If the function is in a cycle
-    that is garbage, Python finalises and clears all that its collector can see, in any order: what a function
-    needs until it is gone itself must not be among that. The collector does not look into bytes, nor into
-    arrays of NumPy.
+    `self` also keeps the function's code and its description (`_Method`) alive. If the function is in a
+    garbage cycle, Python finalises and clears everything that its collector sees, in any order; what a
+    function needs to its end must be invisible to it. The collector does not look into bytes or NumPy arrays.
     """
     method = bytes(_Method(_NAME, library["entry"], flags, None))
     prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_char_p, ctypes.py_object, ctypes.c_void_p)
@@ -127,14 +127,14 @@ def _callable(library: Any, flags: int, *held: Any) -> Callable[..., Any]:
 
 @cache
 def pool() -> Any:
-    """The machine code of the thread pool, which is never given back: threads sleep in it until the process
-    ends. Raises UnsupportedError where the system has no such threads."""
+    """The machine code of the thread pool, which is never freed: threads sleep in it until the process ends.
+    Raises UnsupportedError if the system has no such threads."""
     return for_ever(linked(pool_code()))
 
 
 @cache
 def _polls() -> Any:
-    """The machine code of polls, which knows the main thread."""
+    """The machine code of polls, initialised with the main thread."""
     library = for_ever(_loaded(polls()))
     settle = ctypes.CFUNCTYPE(None, ctypes.c_int64)(library["settle"])
     settle(threading.main_thread().ident)
@@ -144,21 +144,21 @@ def _polls() -> Any:
 
 
 def for_ever(library: Any) -> Any:
-    """Machine code that is not given back, not even when Python ends: other threads may run it."""
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))  # which keeps its linker
+    """Machine code that is never freed, not even at exit: other threads may be running it."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))  # keeps its linker, too
     return library
 
 
 def linked(code: Code, own: Mapping[str, int] = MappingProxyType({})) -> Any:
-    """The machine code, as `_loaded`; UnsupportedError where that cannot be."""
+    """The machine code, as `_loaded`; UnsupportedError if that fails."""
     try:
         return _loaded(code, own)
     except (ImportError, RuntimeError, KeyError, AttributeError) as error:
-        raise UnsupportedError from error  # llvmlite without what is used here
+        raise UnsupportedError from error  # llvmlite lacks a feature used here
 
 
 class _Method(ctypes.Structure):
-    """Python's description of a function written in C."""
+    """Python's PyMethodDef."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -169,12 +169,12 @@ class _Method(ctypes.Structure):
 
 
 def _loaded(code: Code, own: Mapping[str, int] = MappingProxyType({})) -> Any:
-    """A library with the machine code, which gives the addresses of its functions; the code comes from the
-    cache if it is there. `own` are the addresses of functions of ours that it calls."""
+    """A library with the machine code, from the cache if present, which provides the addresses of its
+    functions. `own` are the addresses of our functions that it calls."""
     from llvmlite import binding as llvm
 
     host, number = _host(), next(_numbers)
-    linker = _linker(number // MOST_LIBRARIES)  # with one LLVM finds what the process has
+    linker = _linker(number // MOST_LIBRARIES)  # a linker lets LLVM resolve symbols of the process
     outside = code.externals - {POLL}
     symbols = {name: llvm.address_of_symbol(name) for name in outside}
     symbols |= {POLL: _polls()[POLL]} if POLL in code.externals else {}
@@ -189,7 +189,7 @@ def _loaded(code: Code, own: Mapping[str, int] = MappingProxyType({})) -> Any:
         builder.export_symbol(name)
     try:
         return builder.link(linker, f"kernel {number}")
-    except RuntimeError as error:  # such as a name that nobody has
+    except RuntimeError as error:  # such as an unresolved symbol
         raise BrokenModuleError(str(error)) from error
 
 
@@ -198,10 +198,10 @@ _numbers = count()
 
 @lru_cache(maxsize=1)
 def _linker(generation: int) -> Any:
-    """What links machine code into this process.
+    """Links machine code into this process.
 
-    It keeps 10 KB of every library that it ever linked, so each links a few only. LLVM keeps it as long as
-    one of these is there.
+    A linker retains 10 KB per library that it ever linked, so each links only a few. LLVM keeps it as long as
+    one of these libraries exists.
     """
     from llvmlite import binding as llvm
 
@@ -210,8 +210,8 @@ def _linker(generation: int) -> Any:
 
 
 def optimisation() -> int:
-    """LLVM's optimisation level: the environment variable ADC_OPT, from 0, which compiles fast, to 3, which
-    runs fast and is the default. Raises Error for other values."""
+    """LLVM's optimisation level: the environment variable ADC_OPT, from 0 (fast compilation) to 3 (fast code,
+    the default). Raises Error for other values."""
     given = os.environ.get("ADC_OPT") or str(HIGHEST)
     if given not in map(str, range(HIGHEST + 1)):
         raise Error(f"ADC_OPT={given} is not an optimisation level", remedy=f"use 0 to {HIGHEST}")
@@ -219,7 +219,7 @@ def optimisation() -> int:
 
 
 def _compiled(text: str, level: int) -> bytes:
-    """The machine code of a module in LLVM's language."""
+    """The machine code of a module of LLVM IR."""
     with optimised(text, level=level) as module:
         compiled: bytes = _builder(level)[0].emit_object(module)
     return compiled
@@ -227,18 +227,18 @@ def _compiled(text: str, level: int) -> bytes:
 
 @cache
 def _builder(level: int) -> tuple[Any, Any]:
-    """What emits machine code, and what makes LLVM's passes: one for all kernels, for llvmlite never gives
-    all of it back. A thread at a time is in each call of theirs."""
+    """The target machine and the pass builder, shared by all kernels because llvmlite leaks some of their
+    memory. Only one thread at a time calls each."""
     from llvmlite import binding as llvm
 
     machine = _host().machine(level)
     options = llvm.create_pipeline_tuning_options(speed_level=level)
-    options.slp_vectorization = False  # as numba has it
+    options.slp_vectorization = False  # as in numba
     return machine, llvm.create_pass_builder(machine, options)
 
 
 def optimised(text: str, second: bool = True, level: int = HIGHEST) -> Any:
-    """A module in LLVM's language after LLVM's passes for this machine: both, or the first."""
+    """A module of LLVM IR after LLVM's passes for this machine: both, or only the first."""
     module, (_, builder) = parsed(text), _builder(level)
     with closed_by_errors(module):
         run(builder.getModulePassManager(), [module], builder)
@@ -246,9 +246,8 @@ def optimised(text: str, second: bool = True, level: int = HIGHEST) -> Any:
 
 
 class Host(NamedTuple):
-    """What makes a target machine for this processor at an optimisation level, whether code and its constants
-    lie beside each other, the addresses of Python's functions, and the name of the processor and of the
-    compilers."""
+    """The maker of target machines for this processor by optimisation level, whether code and its constants
+    are close together, the addresses of Python's functions, and the name of processor and compilers."""
 
     machine: Callable[[int], Any]
     near: bool
@@ -268,10 +267,10 @@ def _host() -> Host:
     llvm.initialize_native_asmprinter()
     python = {name: _address(getattr(ctypes.pythonapi, name)) for name in PYTHON}
     triple, cpu, features = llvm.get_process_triple(), llvm.get_host_cpu_name(), ""
-    with suppress(RuntimeError):  # LLVM cannot tell them on every system; then the name of the cpu does
+    with suppress(RuntimeError):  # not available on every system; then the CPU's name is enough
         features = llvm.get_host_cpu_features().flatten()
-    # JITLink puts code and its constants beside each other, so that code reads constants without computing
-    # where they are. LLVM has none for Windows.
+    # JITLink places code and its constants close together, so constants are read by relative addresses. LLVM
+    # has none for Windows.
     near = "windows" not in triple
     target = llvm.Target.from_triple(triple)
     far = "static" if target.name.startswith("x86") else "default"
@@ -285,7 +284,8 @@ def _host() -> Host:
 
 
 def _wait_at_fork() -> None:
-    """A fork waits until no thread is inside LLVM: in the child its own locks would be held for ever."""
+    """Make a fork wait until no thread is inside LLVM: otherwise LLVM's locks would stay held in the
+    child."""
     if hasattr(os, "register_at_fork"):
         from llvmlite.binding import ffi
 

@@ -22,10 +22,10 @@ import time
 from adcompiler.targets.llvm.blocks import POLL
 from adcompiler.targets.llvm.runtime.entry import Code
 
-SIGNAL_NANOSECONDS = 20_000_000  # nanoseconds between two questions for signals
+SIGNAL_NANOSECONDS = 20_000_000  # nanoseconds between two checks for signals
 CLOCK = getattr(time, "CLOCK_MONOTONIC", None)
 
-# Nanoseconds of some clock; where the system has no such function, a number that grows with polls.
+# Nanoseconds of a clock; if the system has no such function, a number that grows with each poll.
 NOW = """
 declare i32 @clock_gettime(i32, ptr)
 define internal i64 @now() {
@@ -49,7 +49,7 @@ define internal i64 @now() {
 
 
 def polls() -> Code:
-    """`poll`; and `settle`, which is told the main thread's number."""
+    """`poll`, and `settle`, which sets the main thread."""
     text = TEXT.replace("$POLL", POLL).replace("$OFTEN", str(SIGNAL_NANOSECONDS))
     clock, needs = (TICKS, ()) if CLOCK is None else (NOW, ("clock_gettime",))
     return Code(clock + text, frozenset(needs), (POLL, "settle"))

@@ -24,10 +24,10 @@ from adcompiler.targets.llvm.runtime.entry import Code
 from adcompiler.targets.llvm.runtime.polls import NOW, SIGNAL_NANOSECONDS
 
 WAKE_NANOSECONDS = (
-    40_000  # nanoseconds that the rest of a region must take alone, for sleeping threads to be woken
+    40_000  # least nanoseconds that the rest of a region takes on one thread, to wake sleeping threads
 )
-SPIN_NANOSECONDS = 200_000  # nanoseconds for which a thread asks again before it sleeps
-# A thread that asks again and again leaves the processor to the one it shares a core with.
+SPIN_NANOSECONDS = 200_000  # nanoseconds for which a thread spins before it sleeps
+# A spinning thread yields to the other hardware thread of its core.
 PAUSE = """
 declare void @{name}({type})
 define internal void @pause() {{
@@ -42,7 +42,7 @@ define internal void @pause() {
 """
 PAUSES = dict.fromkeys(("x86_64", "amd64"), PAUSE.format(name="llvm.x86.sse2.pause", type="", value=""))
 PAUSES |= dict.fromkeys(("aarch64", "arm64"), PAUSE.format(name="llvm.aarch64.hint", type="i32", value="1"))
-LOCK_WORDS = 16  # of what the system keeps of a lock or a condition, at the most
+LOCK_WORDS = 16  # at least the size of the system's mutex and condition variable
 SYSTEM = (
     "clock_gettime", "pthread_cond_broadcast", "pthread_cond_init", "pthread_cond_signal",
     "pthread_cond_timedwait", "pthread_cond_wait", "pthread_create", "pthread_detach",
@@ -51,8 +51,8 @@ SYSTEM = (
 
 
 def pool() -> Code:
-    """`launch`; `start`, which starts a worker and returns whether it could not; and `renew`, which makes the
-    pool what it was at first, for a child of `fork`, where no worker lives."""
+    """`launch`; `start`, which starts a worker and returns whether that failed; and `renew`, which resets the
+    pool in a child of `fork`, where no worker exists."""
     text = TEXT
     for name, value in (("WAKE", WAKE_NANOSECONDS), ("SPIN", SPIN_NANOSECONDS), ("NAP", SIGNAL_NANOSECONDS)):
         text = text.replace(f"${name}", str(value))
