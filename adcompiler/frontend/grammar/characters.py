@@ -19,7 +19,8 @@ _LOOKALIKES = {
 
 
 def decode(given: str | bytes) -> str:
-    """The text with plain newlines and no byte order mark, cut just past the limit; never fails on bytes."""
+    """The text with plain newlines and no byte order mark, truncated just past the limit; never fails on
+    bytes."""
     if not isinstance(given, str | bytes):
         raise DtypeError(
             f"a source is str or UTF-8 bytes, not {type(given).__name__}", remedy="pass the text itself"
@@ -46,7 +47,7 @@ def check_characters(given: str | bytes, text: str) -> None:
 
 
 def check_character(character: str, span: Span) -> None:
-    """Raise a Fault if `character` can be no part of a name."""
+    """Raise a Fault if `character` cannot be part of a name."""
     if ("a" + character).isidentifier():
         return
     shown = f"'{character}' " if character.isprintable() else ""

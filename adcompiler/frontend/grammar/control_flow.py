@@ -1,4 +1,4 @@
-"""Effects of statements on names: which a block assigns, and their values after a branch or loop."""
+"""Effects of statements on names: the names a block assigns, and their values after a branch or loop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from adcompiler.ir.walk import postorder
 
 
 def returns(statements: Sequence[tree.Statement]) -> bool:
-    """Whether there is a `return` among statements, at any depth; that of a nested def is its own."""
+    """Whether statements contain a `return`, at any depth except in nested defs."""
     work = list(statements)
     while work:
         statement = work.pop()
@@ -25,7 +25,7 @@ def returns(statements: Sequence[tree.Statement]) -> bool:
 
 
 def outside(statements: Sequence[tree.Statement]) -> tree.Leave | None:
-    """The first `break` or `continue` that belongs to no loop among the statements."""
+    """The first `break` or `continue` outside all loops among the statements."""
     work = list(reversed(statements))
     while work:
         statement = work.pop()
@@ -38,8 +38,7 @@ def outside(statements: Sequence[tree.Statement]) -> tree.Leave | None:
 
 
 def leaves(statements: Sequence[tree.Statement], word: str | None = None) -> bool:
-    """Whether the loop that statements stand in may be left by them: by a `break` or a `continue`, or by the
-    one that is asked for."""
+    """Whether statements may leave the enclosing loop: by `break` or `continue`, or only by `word`."""
     work = list(statements)
     while work:
         match work.pop():
@@ -51,11 +50,11 @@ def leaves(statements: Sequence[tree.Statement], word: str | None = None) -> boo
 
 
 def with_else(loop: tree.For | tree.While, otherwise: tuple[tree.Statement, ...]) -> tree.If:
-    """A loop and its `else`, which runs unless the loop was left by a `break`."""
+    """A loop with an `else`, which runs unless a `break` left the loop."""
     span, true = loop.span, tree.Name(loop.span, "True")
     if not leaves(loop.body, "break"):
         return tree.If(span, true, (loop, *otherwise), ())
-    broken = tree.Name(span, f"break {span.line}")  # no variable bears this name
+    broken = tree.Name(span, f"break {span.line}")  # no variable can have this name
     start = tree.Assign(span, (broken,), tree.Name(span, "False"))
     loop = replace(loop, body=_noting(loop.body, tree.Assign(span, (broken,), true)))
     end = tree.If(span, tree.Unary(span, "not", broken), otherwise, ())
@@ -63,7 +62,7 @@ def with_else(loop: tree.For | tree.While, otherwise: tuple[tree.Statement, ...]
 
 
 def _noting(statements: Sequence[tree.Statement], note: tree.Statement) -> tuple[tree.Statement, ...]:
-    """Statements of a loop that note each `break` of that loop."""
+    """The statements of a loop, with `note` before each `break` of that loop."""
     found = list[tree.Statement]()
     for statement in statements:
         match statement:
@@ -78,7 +77,7 @@ def _noting(statements: Sequence[tree.Statement], note: tree.Statement) -> tuple
 
 
 def ends(statements: Sequence[tree.Statement]) -> bool:
-    """Whether a `break` or a `continue` surely ends a block."""
+    """Whether every path through a block ends in `break` or `continue`."""
     match statements:
         case (*_, tree.Leave()):
             return True
@@ -103,7 +102,7 @@ def appends(statements: Sequence[tree.Statement]) -> list[str]:
 
 
 def last_appends(block: Sequence[tree.Statement]) -> list[tree.Call]:
-    """The calls of `append` that end a block, one in each of its branches; none if a branch has no such."""
+    """The calls of `append` that end a block, one per branch; none if any branch has none."""
     match block:
         case (*_, tree.If(body=body, otherwise=otherwise)):
             one, other = last_appends(body), last_appends(otherwise)
@@ -114,7 +113,7 @@ def last_appends(block: Sequence[tree.Statement]) -> list[tree.Call]:
 
 
 def naming(block: Sequence[tree.Statement], element: str) -> tuple[tree.Statement, ...]:
-    """A block that gives what it appends last a name instead."""
+    """A block that assigns the value it appends last to a name instead."""
     *before, last = block
     if isinstance(last, tree.If):
         return *before, replace(
@@ -125,7 +124,7 @@ def naming(block: Sequence[tree.Statement], element: str) -> tuple[tree.Statemen
 
 
 def assigned(statements: Sequence[tree.Statement], lists: bool = True, stores: bool = True) -> list[str]:
-    """The names that statements bind, in order; if `stores`, `x[i] = v` binds x anew, and if `lists`,
+    """The names that statements bind, in order. With `stores`, `x[i] = v` binds x; with `lists`,
     `x.append(v)` does."""
     names: dict[str, None] = {}
     work = list(reversed(statements))

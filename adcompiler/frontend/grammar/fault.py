@@ -1,4 +1,4 @@
-"""A mistake found while reading, before its source is known."""
+"""An error found while reading, before its source is known."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ class Fault(Exception):  # noqa: N818 (it never leaves this package)
 
 
 class Excess(Fault):
-    """A limit is passed."""
+    """A limit is exceeded."""
 
     kind = LimitError

@@ -24,8 +24,8 @@ class Layout:
 
     def process(self, stream: Iterator[Token]) -> Iterator[Token]:
         levels: list[str] = []  # the indentation of each open block
-        depth = 0  # of brackets, which join lines
-        newline: Token | None = None  # the latest one, until something follows it
+        depth = 0  # the depth of brackets, which join lines
+        newline: Token | None = None  # the latest newline, until another token follows
         last: Token | None = None
         for token in stream:
             if token.type == "NEWLINE":
@@ -47,7 +47,7 @@ class Layout:
 
 def _blocks(levels: list[str], newline: str, token: Token) -> Iterator[Token]:
     """Open or close the blocks between the lines before and after `newline`; `token` is the next one."""
-    indentation = newline.rpartition("\n")[2].rpartition("\f")[2]  # a form feed starts the line anew
+    indentation = newline.rpartition("\n")[2].rpartition("\f")[2]  # a form feed resets the indentation
     if not levels:
         levels.append(indentation)
         return
@@ -79,7 +79,7 @@ def _check_tabs(above: str, here: str, token: Token) -> None:
 
 
 def token_span(token: Token) -> Span:
-    """The span of a token; Lark declares the places optional, but always sets them."""
+    """The span of a token; Lark declares positions as optional, but always sets them."""
     return Span(token.line or 1, token.column or 1, token.end_line or 1, token.end_column or 1)
 
 

@@ -1,4 +1,4 @@
-"""The value of the text of a number, string or identifier; nothing is ever evaluated."""
+"""The values of numbers, strings and identifiers in the text; nothing is evaluated."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ESCAPE = re.compile(
 )
 _LETTERS = dict(zip("\\'\"abfnrtv", "\\'\"\a\b\f\n\r\t\v", strict=True))
 
-_NUMBER_REMEDIES = (  # the first pattern that is found in the malformed number
+_NUMBER_REMEDIES = (  # the first pattern found in a malformed number applies
     (r"[jJ]$", "complex numbers are not supported: use separate real and imaginary parts"),
     (r"^0[xX]", "hexadecimal digits are 0-9 and a-f, as in 0x1f"),
     (r"^0[oO]", "octal digits are 0-7, as in 0o17"),
@@ -28,7 +28,7 @@ _NUMBER_REMEDIES = (  # the first pattern that is found in the malformed number
 def number(literal: str) -> int | float:
     """The value of a number written as in Python; ValueError if it is malformed."""
     if re.match("0[xXoObB]|[0-9_]*$", literal):
-        return int(literal, 0)  # base 0 takes Python's prefixes and underscores, and refuses 0777
+        return int(literal, 0)  # base 0 accepts Python's prefixes and underscores, and rejects 0777
     return float(literal)
 
 
@@ -55,7 +55,7 @@ def quotes(literal: str) -> tuple[int, int]:
 
 
 def string(literal: str) -> str:
-    """The content of a string; an unknown escape stays as it stands, as in Python."""
+    """The content of a string; an unknown escape is kept, as in Python."""
     before, after = quotes(literal)
     content = literal[before : len(literal) - after]
     return content if literal[0] in "rR" else _ESCAPE.sub(_unescape, content)

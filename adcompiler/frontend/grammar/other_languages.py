@@ -11,7 +11,7 @@ DEVICE = 'choose the device outside: adc.compile(..., backend="cuda")'
 COMPLEX = "complex numbers are not supported: use separate real and imaginary parts"
 LOOP = "write a for loop, or [f(v) for v in x]"
 
-# What stands before a name: modules and classes that are not here.
+# Prefixes of names: modules and classes that do not exist here.
 MODULES = {
     "np.random": DRAW,
     "numpy.random": DRAW,
@@ -88,7 +88,7 @@ ATTRIBUTES = {
     "device": DEVICE,
     "at": "write x[i] = v, or x[i] += v, on a separate line",
 }
-# Functions, by name, beside those of `operators.ELSEWHERE`.
+# Functions, by name, in addition to those of `operators.ELSEWHERE`.
 FUNCTIONS = {
     "cho_solve": "write solve_triangular(L.T, solve_triangular(L, b, lower=True)) with L = cholesky(a)",
     "cho_factor": "write L = cholesky(a)",
@@ -204,7 +204,7 @@ NAMES = {
     "self": MODULES["self"],
     "undefined": "write nan",
 }
-# Words that begin a line in other languages, and misspelled ones, by what follows them.
+# Words that begin a line in other languages.
 OPENERS = {
     "function": "write def f(x): and indent what follows",
     "func": "write def f(x): and indent what follows",
@@ -229,7 +229,7 @@ OPENERS = {
     "print": "write print(x)",
     "begin": "indent the lines of a block",
 }
-# Keywords of calls elsewhere.
+# Keyword arguments in other libraries.
 KEYWORDS = {
     "dim": "write axis=",
     "dims": "write axis=",
@@ -246,7 +246,7 @@ KEYWORDS = {
     "where": "select: sum(x[mask]), mean(x[mask]); along an axis sum(where(mask, x, 0), axis=1)",
     "initial": "write max(max(x), v), v + sum(x)",
 }
-# What functions elsewhere take besides.
+# Additional arguments of functions in other libraries.
 BESIDES = {
     "round": "for two digits write round(100 * x) / 100",
     "linspace": "to exclude the end, write linspace(a, b, n + 1)[:-1]",

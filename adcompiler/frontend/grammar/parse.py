@@ -12,7 +12,7 @@ from adcompiler.frontend.grammar.characters import check_characters, decode, spa
 from adcompiler.frontend.grammar.fault import Fault
 from adcompiler.frontend.grammar.scan import scan
 
-if TYPE_CHECKING:  # Lark is imported at the first parse: `import adcompiler` stays quick
+if TYPE_CHECKING:  # Lark is imported at the first parse, to keep `import adcompiler` fast
     from lark import Lark, Token
 
 _LOCK = Locked()
@@ -21,15 +21,15 @@ _LOCK = Locked()
 def parse(text: str | bytes, name: str = "<expression>", first_line: int = 1, indent: int = 0) -> tree.Module:
     """The syntax tree of one expression, or of constants and functions.
 
-    `name`, `first_line` and `indent` say where the text stands, for messages: the file, the line of its
-    first line, and how many columns were removed from the left. Raises ParseError for what is outside the
-    language, LimitError for what is too large or too deep, and DtypeError for what is neither text nor bytes.
+    `name`, `first_line` and `indent` locate the text for messages: the file, the line of its first line, and
+    the number of columns removed from the left. Raises ParseError for code outside the language, LimitError
+    for code that is too large or too deep, and DtypeError for arguments that are neither text nor bytes.
     """
     source = Source(decode(text), name, first_line, indent)
     try:
         check_characters(text, source.text)
         scan(source.text)
-        # The newline in front makes the first line begin as every other one does; it is line 0.
+        # With the leading newline, as line 0, the first line begins like every other one.
         return _module(source, _read("\n" + source.text, line=0, column=1))
     except Fault as fault:
         raise fault.error(source) from None
@@ -37,7 +37,7 @@ def parse(text: str | bytes, name: str = "<expression>", first_line: int = 1, in
 
 @functools.cache
 def parse_expression(text: str) -> tree.Expression:
-    """The syntax tree of a text that is one expression, such as a rule of the table."""
+    """The syntax tree of a single expression, such as a rule of the table."""
     module = parse(text)
     if module.expression is None:
         cause = "one expression is expected here, not a definition"
@@ -47,7 +47,7 @@ def parse_expression(text: str) -> tree.Expression:
 
 
 def _module(source: Source, statements: tuple[tree.Statement, ...]) -> tree.Module:
-    """Decide whether it is one expression, or constants and functions; a docstring may stand above those."""
+    """Decide whether it is one expression, or constants and functions, which may follow a docstring."""
     span = span_at(source.text, 0, len(source.text))
     match statements:
         case ():
@@ -78,21 +78,21 @@ def _build() -> Lark:
     from adcompiler.frontend.grammar.parser_table import table
     from adcompiler.frontend.grammar.tree_builder import Builder
 
-    # The transformer is called as each rule is completed: no recursion, no second tree.
-    load: Any = lark.Lark._load_from_dict  # what parsers that Lark generates are made by
+    # The transformer runs as each rule completes: no recursion, no second tree.
+    load: Any = lark.Lark._load_from_dict  # used by Lark's generated parsers
     parser: Lark = load(**table(), postlex=Layout(), transformer=Builder(_read_quoted))
     return parser
 
 
 def _read(text: str, line: int, column: int) -> tuple[tree.Statement, ...]:
-    """Statements from a text that stands at this line and column."""
+    """Statements from a text at this line and column."""
     from lark import UnexpectedCharacters, UnexpectedToken
 
     from adcompiler.frontend.grammar.syntax_mistakes import explain
 
     with _LOCK.lock:
         lark = _build()
-    reading: Any = lark.parse_interactive(text)  # the interactive parser, since it lets the place be set
+    reading: Any = lark.parse_interactive(text)  # the interactive parser allows setting the position
     place = reading.lexer_thread.state.line_ctr
     place.line, place.column, place.line_start_pos = line, column, 1 - column
     try:
@@ -106,7 +106,7 @@ def _read(text: str, line: int, column: int) -> tuple[tree.Statement, ...]:
 
 
 def _read_quoted(token: Token) -> tree.Expression:
-    """The expression inside the quotes of an annotation, with its places in the file."""
+    """The expression inside the quotes of an annotation, with its positions in the file."""
     from adcompiler.frontend.grammar.layout import token_span
 
     before, after = literals.quotes(token.value)

@@ -1,8 +1,8 @@
-"""The parser's table. It is shipped with the package, so the first use need not wait for Lark to build it.
+"""The parser's table, shipped with the package so that the first use need not wait for Lark to build it.
 
-`python -m adcompiler.frontend.grammar.parser_table` builds it again from the grammar; a test compares. It is
-JSON data as Lark saves its parsers, except that numbers which Lark takes from the order of sets follow from
-names here. With another version of Lark the table is built, and kept in the cache.
+`python -m adcompiler.frontend.grammar.parser_table` rebuilds it from the grammar; a test compares. It is JSON
+data as Lark saves its parsers, except that numbers which Lark derives from set order are derived from names
+here. With another version of Lark the table is built, and cached.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from adcompiler import store
 OPTIONS: dict[str, Any] = {
     "start": "module",
     "parser": "lalr",
-    "lexer": "basic",  # no token depends on its context, and `a ifx` must not be read as `a if x`
+    "lexer": "basic",  # tokens do not depend on context, and `a ifx` must not be read as `a if x`
     "keep_all_tokens": True,
     "maybe_placeholders": False,
 }
-SHIFT = 0  # what Lark writes for a shift: a state follows
+SHIFT = 0  # Lark's code for a shift; a state follows
 CHECKOUT = Path(__file__).parents[3] / "grammar"
 
 
@@ -38,14 +38,14 @@ def table() -> dict[str, Any]:
 
 
 def described(grammar: str) -> str:
-    """All that a table follows from."""
+    """Everything that determines a table."""
     import lark
 
     return f"JSON, lark {lark.__version__}\n{OPTIONS}\n{grammar}"
 
 
 def digest_of(source: str) -> str:
-    """What stands above the table that follows from `source`."""
+    """The first line of the table determined by `source`."""
     return sha256(source.encode()).hexdigest()
 
 
@@ -64,17 +64,17 @@ def made(grammar: str) -> str:
 
 
 def _file(name: str) -> str:
-    """A file of the grammar, in the package or beside it; empty if there is none."""
+    """A file of the grammar, in the package or the checkout; empty if there is none."""
     inside = resources.files("adcompiler") / "grammar" / name
     path = inside if inside.is_file() else CHECKOUT / name
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
-# -- what Lark made, as text -------------------------------------------------------------------
+# -- Lark's table as text ----------------------------------------------------------------------
 
 
 def _written(data: dict[str, Any], memo: dict[int, Any]) -> str:
-    """A table with numbers that follow from names, a state a line."""
+    """A table with numbers derived from names, one state per line."""
     entries = sorted(memo, key=lambda k: json.dumps(memo[k], sort_keys=True))
     places = {old: new for new, old in enumerate(entries)}
     data = _renamed(json.loads(json.dumps(data)), places.__getitem__)
@@ -85,7 +85,7 @@ def _written(data: dict[str, Any], memo: dict[int, Any]) -> str:
 
 
 def _in_order(parser: Mapping[str, Any]) -> dict[str, Any]:
-    """The automaton with tokens in the order of their names, and states in that in which they are reached."""
+    """The automaton with tokens ordered by name, and states in the order they are reached."""
     names = parser["tokens"]
     tokens = {old: new for new, old in enumerate(sorted(names, key=names.__getitem__))}
     old_rows = {
@@ -104,7 +104,7 @@ def _in_order(parser: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _reached(first: Iterable[int], rows: Mapping[int, Sequence[Any]]) -> dict[int, int]:
-    """The numbers of the states in the order in which they are reached."""
+    """The numbers of the states in the order they are reached."""
     order = list(dict.fromkeys(first))
     for state in order:
         order += [to for _, how, to in rows[state] if how == SHIFT and to not in order]
@@ -112,7 +112,7 @@ def _reached(first: Iterable[int], rows: Mapping[int, Sequence[Any]]) -> dict[in
 
 
 def _renamed(data: Any, place: Callable[[int], int]) -> Any:
-    """The same data, with other numbers in its references to the memo."""
+    """The same data with renumbered references to the memo."""
     match data:
         case {"@": number}:
             return {"@": place(number)}
@@ -124,7 +124,7 @@ def _renamed(data: Any, place: Callable[[int], int]) -> Any:
 
 
 def _read(text: str) -> dict[str, Any]:
-    """What `_written` wrote; the names of JSON's dictionaries are texts, some of Lark's are numbers."""
+    """Read what `_written` wrote; JSON keys are texts, but some of Lark's are numbers."""
     read: dict[str, Any] = json.loads(text)
     tables = read["data"]["parser"]["parser"]
     tables["tokens"], read["memo"] = _by_number(tables["tokens"]), _by_number(read["memo"])

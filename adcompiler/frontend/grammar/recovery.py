@@ -1,7 +1,7 @@
-"""All that the parser refuses in the source of a Python function, not only the first.
+"""All errors that the parser finds in the source of a Python function, not only the first.
 
-Python's own parser, which accepts the text, says where statements begin and end. A statement that is refused
-is replaced: the names that it assigns get the value UNKNOWN, and the text is read again.
+Python's own parser, which accepts the text, locates statements. A rejected statement is replaced: the names
+that it assigns get the value UNKNOWN, and the text is parsed again.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from adcompiler.errors import Error, ParseError
 from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.grammar.parse import parse
 
-UNKNOWN = "__unknown__"  # a name of what nothing is known of
+UNKNOWN = "__unknown__"  # stands for an unknown value
 MOST_FAULTS = 20
 BLOCKS = (ast.If, ast.For, ast.While, ast.Try, ast.With)
 
 
 def parse_all(text: str, name: str, first_line: int, indent: int) -> tuple[tree.Module, list[Error]]:
-    """The syntax tree, and what was refused: the tree then has UNKNOWN in the place of it.
+    """The syntax tree, with UNKNOWN in place of rejected code, and the errors.
 
-    Raises what is refused if the rest cannot be read.
+    Raises the errors if the rest cannot be parsed.
     """
     faults: list[Error] = []
     lines = text.split("\n")
@@ -38,7 +38,7 @@ def parse_all(text: str, name: str, first_line: int, indent: int) -> tuple[tree.
 
 
 def _replaced(lines: list[str], line: int) -> bool:
-    """Replace the innermost statement that has this line; False if it is the function itself."""
+    """Replace the innermost statement on this line; False if it is the function itself."""
     try:
         statement = _innermost(ast.parse("\n".join(lines)), line)
     except SyntaxError:
@@ -61,7 +61,7 @@ def _replaced(lines: list[str], line: int) -> bool:
 
 
 def _innermost(module: ast.Module, line: int) -> ast.stmt | None:
-    """The innermost statement with a line, inside of a function."""
+    """The innermost statement on a line, inside a function."""
     found: ast.stmt | None = None
     for node in ast.walk(module):
         if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or 0):
@@ -71,7 +71,7 @@ def _innermost(module: ast.Module, line: int) -> ast.stmt | None:
 
 
 def _headers(block: ast.stmt, lines: list[str]) -> Iterator[tuple[int, int, str]]:
-    """The first and last lines of the headers of a block, and what stands there instead."""
+    """The first and last lines of the headers of a block, and their replacements."""
     parts: list[list[ast.stmt]] = [block.body, getattr(block, "orelse", []), getattr(block, "finalbody", [])]  # type: ignore[attr-defined]
     word = "elif" if lines[block.lineno - 1].lstrip().startswith("elif") else "if"
     yield block.lineno, block.body[0].lineno - 1, f"{word} True:"  # type: ignore[attr-defined]
@@ -83,7 +83,7 @@ def _headers(block: ast.stmt, lines: list[str]) -> Iterator[tuple[int, int, str]
 
 
 def _write(lines: list[str], first: int, last: int, text: str) -> None:
-    """Write a text in the place of some lines, as indented as they are."""
+    """Replace some lines by a text with the same indentation."""
     before = lines[first - 1]
     lines[first - 1] = before[: len(before) - len(before.lstrip())] + text
     lines[first:last] = [""] * (last - first)

@@ -33,7 +33,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_ENDS_OPERAND = ("name", "number", "string", "close")  # a + or - after these has two operands
+_ENDS_OPERAND = ("name", "number", "string", "close")  # a + or - after these is binary
 _CLOSING = {"(": ")", "[": "]"}
 
 _SHORTEN = "assign a part of it to a variable"
@@ -51,19 +51,19 @@ _FOREIGN = {
 
 
 def scan(text: str) -> None:
-    """Raise a Fault if `text` passes a limit or has a part that is not a token or bracket pair."""
+    """Raise a Fault if `text` exceeds a limit, or has unmatched brackets or parts that are not tokens."""
     _Scan(text).run(0, len(text))
 
 
 class _Scan:
-    """One method for each kind of token that has something to check."""
+    """One method per kind of token that needs a check."""
 
     def __init__(self, text: str, tokens: int = 0) -> None:
         self.text, self.tokens = text, tokens
         self.opened: list[re.Match[str]] = []  # brackets not yet closed
-        self.towers = [0]  # for each open bracket: operators in a row that group to the right
-        self.elses = [0]  # for each open bracket: one else after the other, all in one expression
-        self.kind, self.last = "newline", ""  # the token before
+        self.towers = [0]  # for each open bracket: consecutive right-associative operators
+        self.elses = [0]  # for each open bracket: consecutive elses in one expression
+        self.kind, self.last = "newline", ""  # the previous token
 
     def run(self, start: int, end: int) -> None:
         for token in _TOKEN.finditer(self.text, start, end):

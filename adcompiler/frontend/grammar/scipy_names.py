@@ -1,4 +1,4 @@
-"""SciPy's distributions and special functions that are not in the language, and what to write instead.
+"""SciPy's distributions and special functions missing from the language, and their replacements.
 
 Formulas are texts in the language. Those of distributions are for the standard form; with `loc` and `scale`,
 use (x - loc) / scale and divide the density by scale.
@@ -12,9 +12,10 @@ from adcompiler.frontend.grammar.other_languages import DRAW
 
 
 class Distribution(NamedTuple):
-    """What SciPy's methods take, the logarithm of the density or probability, what is below x, and above it.
+    """The parameters of SciPy's methods, the log density or log probability, and the probabilities below and
+    above x.
 
-    A text is empty where there is no short formula.
+    A text is empty if there is no short formula.
     """
 
     params: str
@@ -92,7 +93,7 @@ _METHODS = {
 
 OWN = "adc.primitive adds your own function from a formula and its derivatives"
 SECOND_KIND = f"the supported Bessel functions are j0, j1, jn, i0, i1 and ive, none of the second kind; {OWN}"
-# Special functions, with their arguments as SciPy has them.
+# Special functions, with SciPy's arguments.
 SPECIAL = {
     "rgamma": "write 1 / gamma(x), or exp(-lgamma(x)) if x is positive",
     "loggamma": "write lgamma(x), where x is positive",

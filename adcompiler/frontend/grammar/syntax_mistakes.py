@@ -1,7 +1,7 @@
 """Messages for unexpected tokens: what is wrong, and what to write instead.
 
-Each function below knows one kind of mistake: it takes a Context and returns a Fault, or None if the
-mistake is of another kind. `explain` asks them in order.
+Each function below recognises one kind of mistake: it takes a Context and returns a Fault, or None if the
+mistake is of another kind. `explain` tries them in order.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _STOPS = ("NEWLINE", "$END", "RPAR", "RSQB", "COMMA", "COLON", "SEMICOLON")
 _STARTS = ("NEWLINE", "INDENT")
 _HEADERS = ("DEF", "IF", "ELIF", "ELSE", "FOR", "WHILE")
 
-_FOREIGN = {  # words of Python that are only names here
+_FOREIGN = {  # Python keywords that are only names here
     "async": "remove it",
     "await": "remove it",
     "class": "write functions, and pass their data as arguments",
@@ -47,7 +47,7 @@ _TWISTED = {"=<": "<=", "=>": ">=", "===": "==", "!==": "!="}
 
 @dataclass(frozen=True)
 class Context:
-    """`stack` holds what is read and not yet part of something complete: tokens, nodes, tuples of them."""
+    """`stack` holds the incomplete input so far: tokens, nodes, tuples of them."""
 
     token: Token
     expected: set[str]
@@ -55,7 +55,7 @@ class Context:
 
     @property
     def last(self) -> Any:
-        """The token before."""
+        """The previous token."""
         return self.stack[-1] if self.stack else None
 
     @property
@@ -78,7 +78,7 @@ class Context:
 
     @property
     def shown(self) -> str:
-        """The token as a message names it."""
+        """The token as shown in messages."""
         made = self.kind in ("NEWLINE", "INDENT", "DEDENT", "$END")
         return f"the {self.token.value or 'end'}" if made else f"'{self.token}'"
 
@@ -102,7 +102,7 @@ class Context:
         return place >= 2 and getattr(self.stack[place - 2], "type", "") == "DEF"
 
     def header(self) -> str:
-        """The word that begins this line, if a block must follow it and its ':' is still to come."""
+        """The word that begins this line, if it must end in a ':' that is still missing."""
         for place in reversed(range(self.opening() + 1, len(self.stack))):
             kind = getattr(self.stack[place], "type", "")
             if kind in ("NEWLINE", "INDENT", "COLON"):
@@ -117,7 +117,7 @@ class Context:
 
 
 def explain(token: Token, expected: set[str], stack: list[Any]) -> Fault:
-    """The Fault of the first kind that fits."""
+    """The Fault of the first kind that matches."""
     context = Context(token, expected, stack)
     for kind in _KINDS:
         if fault := kind(context):
@@ -148,7 +148,7 @@ def _foreign(at: Context) -> Fault | None:
 
 
 def _header(at: Context) -> Fault | None:
-    """The first line of a def, if, for or while is not complete."""
+    """The first line of a def, if, for or while is incomplete."""
     header, kind = at.header(), at.token.type
     if at.in_parameters():
         if at.token.value in ("*", "**"):
@@ -202,7 +202,7 @@ def _assignment(at: Context) -> Fault | None:
 
 
 def _missing_right(at: Context) -> Fault | None:
-    """An operator, comma, bracket or word before the end of something."""
+    """An operator, comma, bracket or word without a right side."""
     last, kind = at.last, at.token.type
     if at.after_operand or kind not in _STOPS or not isinstance(last, Token) or last.type in _STARTS:
         return None
@@ -216,7 +216,7 @@ def _missing_right(at: Context) -> Fault | None:
 
 
 def _missing_left(at: Context) -> Fault | None:
-    """An operator after no operand."""
+    """An operator without a left operand."""
     token, last = at.token, at.last
     word = token.value[:1].isalpha() and token.value not in ("and", "or", "in")
     if at.after_operand or word or token.type in (*_BEGINS, *_STOPS):
@@ -255,7 +255,7 @@ def _missing_operator(at: Context) -> Fault | None:
 
 
 def _word(at: Context) -> Fault | None:
-    """A reserved word in the wrong place."""
+    """A reserved word in a wrong place."""
     word = at.token.value
     if word not in RESERVED:
         return None

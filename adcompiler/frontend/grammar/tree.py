@@ -1,4 +1,4 @@
-"""The syntax tree: what the grammar builds and lowering reads. Every node knows its span."""
+"""The syntax tree that the grammar builds and lowering reads. Every node has its span."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from adcompiler.errors import Source, Span
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Tree:
-    """A node; compared by identity, so that no comparison ever walks a deep tree."""
+    """A node, compared by identity, so that no comparison walks a deep tree."""
 
     span: Span
 
@@ -30,14 +30,14 @@ class Number(Expression):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Text(Expression):
-    """A string literal: only as an argument that an operation asks for (einsum), or a docstring."""
+    """A string literal: only a docstring, or an argument of operations that take one (einsum)."""
 
     value: str
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Name(Expression):
-    """A variable or constant. `True`, `False` and `None` are names as well."""
+    """A variable or constant, including `True`, `False` and `None`."""
 
     id: str
 
@@ -61,8 +61,8 @@ class Binary(Expression):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Compare(Expression):
-    """A chain: operands[0] ops[0] operands[1] ops[1] ...; ops are < <= > >= == !=, or there is one `in` or
-    `not in`."""
+    """A chain: operands[0] ops[0] operands[1] ops[1] ...; ops are < <= > >= == !=, or a single `in` or `not
+    in`."""
 
     ops: tuple[str, ...]
     operands: tuple[Expression, ...]
@@ -107,7 +107,7 @@ class Attribute(Expression):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Slice(Expression):
-    """`start:stop:step` inside a subscript; parts left out are None."""
+    """`start:stop:step` inside a subscript; omitted parts are None."""
 
     start: Expression | None
     stop: Expression | None
@@ -116,7 +116,7 @@ class Slice(Expression):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Ellipsis(Expression):
-    """`...` inside a subscript: a `:` for each axis that the other indices leave out."""
+    """`...` inside a subscript: a `:` for each remaining axis."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -187,7 +187,7 @@ class Leave(Statement):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Raise(Statement):
-    """`raise kind(message)`: a call that comes here is refused."""
+    """`raise kind(message)`: calls that reach it are refused."""
 
     kind: str
     message: str
@@ -217,7 +217,7 @@ class While(Statement):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Bare(Statement):
-    """An expression as a statement (`pass` is none of the language)."""
+    """An expression as a statement (the language has no `pass`)."""
 
     value: Expression
 
@@ -241,7 +241,7 @@ class Def(Statement):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Module(Tree):
-    """A whole source: either one bare expression, or constants (Assign) and defs in order."""
+    """A whole source: either a single expression, or constants (Assign) and defs in order."""
 
     source: Source
     expression: Expression | None
@@ -249,7 +249,7 @@ class Module(Tree):
 
 
 def children(node: Tree) -> list[Tree]:
-    """The nodes directly below `node`, in order."""
+    """The direct children of `node`, in order."""
     found: list[Tree] = []
     for name in _parts(type(node)):  # type: ignore[arg-type]
         value = getattr(node, name)
@@ -267,7 +267,7 @@ def _parts(kind: type[Tree]) -> tuple[str, ...]:
 
 
 def dump(root: Tree) -> str:
-    """The tree as indented text, a node a line with its own fields."""
+    """The tree as indented text, one node per line with its own fields."""
     lines: list[str] = []
     stack: list[tuple[Tree, int]] = [(root, 0)]
     while stack:

@@ -1,7 +1,7 @@
 """From the grammar's rules to the syntax tree: one method per rule, called when the rule is complete.
 
-Every method takes the parts of its rule, tokens included, so the span of a node always extends from its
-first part to its last. A part is a token, a node, or the tuple of statements of a line or suite.
+Every method takes the parts of its rule, tokens included, so the span of a node always extends from its first
+part to its last. A part is a token, a node, or the tuple of statements of a line or suite.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def span_of(part: Any) -> Span:
 
 
 def between(parts: Any) -> Span:
-    """From the first part to the last."""
+    """The span from the first part to the last."""
     return span_of(parts[0]).to(span_of(parts[-1]))
 
 
@@ -48,7 +48,7 @@ def _statements(parts: Parts) -> tuple[tree.Statement, ...]:
 
 
 class Builder:
-    """Holds no state but `read_quoted`, which reads the expression in the quotes of an annotation."""
+    """Stateless except for `read_quoted`, which parses the expression in the quotes of an annotation."""
 
     def __init__(self, read_quoted: Callable[[Token], tree.Expression]) -> None:
         self.read_quoted = read_quoted
@@ -216,7 +216,7 @@ class Builder:
         return tree.If(span, failed, (tree.Raise(span, "AssertionError", message),), ())
 
     def decorator(self, parts: Parts) -> None:
-        """A decorated function's own source begins with its decorators, which say nothing here."""
+        """Decorators in a function's source are ignored."""
 
     def parameter(self, parts: Parts) -> tree.Parameter:
         given = {part.type: after for part, after in pairwise(parts) if isinstance(part, Token)}
@@ -275,7 +275,7 @@ def _stored(span: Span, array: tree.Name, value: tree.Expression) -> tree.Assign
 
 
 def _exception(node: tree.Expression) -> tuple[str, str]:
-    """The class of an exception, and its message if that is a text."""
+    """The class of an exception, and its message if it is a string literal."""
     made = node if isinstance(node, tree.Call) else None
     named = node if made is None else made.function
     if not isinstance(named, tree.Name | tree.Attribute):
@@ -287,7 +287,7 @@ def _exception(node: tree.Expression) -> tuple[str, str]:
 
 
 def _check_defaults(parameters: tuple[tree.Parameter, ...]) -> None:
-    """Parameters with defaults come last."""
+    """Parameters with defaults must come last."""
     for before, parameter in pairwise(parameters):
         if before.default is not None and parameter.default is None:
             remedy = f"move it before {before.name}, or give it a default"

@@ -18,9 +18,9 @@ from adcompiler.pytree.containers import Container
 from adcompiler.pytree.kinds import ArgType
 
 STATIC = "static"
-PYTHON: Mapping[str, Dtype] = {"int": "i64", "float": "f64"}  # `float` is of any width
+PYTHON: Mapping[str, Dtype] = {"int": "i64", "float": "f64"}  # `float` has any width
 OF_NUMPY: Mapping[str, Dtype] = {"float64": "f64", "float32": "f32", "int64": "i64", "bool_": "bool"}
-# Types that say nothing here: what an argument is, the call tells.
+# Types without information: the call determines the argument's type.
 ARRAYS = ("ndarray", "NDArray", "ArrayLike", "Array", "Tensor")
 ANYTHING = ("Any", "object", "Optional", "Union", "Sequence", "Iterable", "list")
 
@@ -31,7 +31,7 @@ def is_static(parameter: tree.Parameter) -> bool:
 
 
 def declared(parameter: tree.Parameter) -> ArgType | None:
-    """The type that an annotation names, with no axis of length 1 unless it says 1; None without one."""
+    """The type that an annotation names, without axes of length 1 unless it says 1; None if it names none."""
     annotation = parameter.annotation
     base, axes = (
         (annotation.value, annotation.indices) if isinstance(annotation, tree.Subscript) else (annotation, ())
@@ -61,7 +61,7 @@ def _is_any_float(base: tree.Expression | None) -> bool:
 
 
 def says_nothing(annotation: tree.Expression | None, names: Sequence[str] = (*ARRAYS, *ANYTHING)) -> bool:
-    """Whether an annotation leaves open what an argument is: one of `names`, or a union of Python's types."""
+    """Whether an annotation leaves the argument's type open: one of `names`, or a union of Python types."""
     match annotation:
         case tree.Binary(op="|", left=left, right=right):
             return all(says_nothing(side, names) or _is_word(side) for side in (left, right))
@@ -81,8 +81,8 @@ def annotate(
 ) -> dict[str, Value]:
     """Check `args` (in place: scalars are converted) and return the sizes that annotations name.
 
-    `named` takes these sizes; every call of a definition has its own names. A constant of the text
-    is no such name, but that length.
+    The sizes are added to `named`; every call of a definition has its own names. A constant of the text is
+    not such a name, but its value as a length.
     """
     definition = closure.definition
     own = {p.name for p in definition.parameters}
@@ -100,7 +100,7 @@ def annotate(
 
 
 def _check_class(context: Context, parameter: tree.Parameter, value: tuple[Any, ...] | Container) -> None:
-    """A container's annotation is the name of its class."""
+    """A container's annotation must be the name of its class."""
     annotation = parameter.annotation
     base = annotation.value if isinstance(annotation, tree.Subscript) else annotation
     if base is None or says_nothing(annotation, ANYTHING):
@@ -160,5 +160,5 @@ def _check(context: Context, parameter: tree.Parameter, value: Value, dimensions
 
 
 def _holds(declared: Dtype, given: Dtype) -> bool:
-    """Whether a Python number of one type may stand for another: no float for an integer."""
+    """Whether a Python number of type `given` is acceptable: no float for an integer."""
     return is_float(declared) or not is_float(given)

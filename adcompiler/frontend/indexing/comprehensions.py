@@ -1,7 +1,7 @@
 """Comprehensions: index notation. `[... for i in range(n)]` builds an array, a generator is reduced.
 
 Each clause binds an open axis (`frontend/values/open_axes.py`), whose index is arithmetic on its position. A
-range that depends on other indices, such as `range(i)`, is an axis as long as the longest of them, under a
+range that depends on other indices, such as `range(i)`, is an axis of the greatest possible length, with a
 condition.
 """
 
@@ -26,7 +26,7 @@ Steps = Generator[Any, AnyValue, AnyValue]
 
 @dataclass
 class _Opened:
-    """What the clauses of a comprehension have bound so far."""
+    """The bindings of the clauses so far."""
 
     scope: dict[str, AnyValue]
     axes: list[int] = field(default_factory=list)
@@ -56,7 +56,7 @@ def comprehension(context: Context, node: tree.Comprehension, scope: Mapping[str
 
 
 def _open(context: Context, clause: tree.Clause, items: Iterable, opened: _Opened) -> None:
-    """Bind a clause's targets to the items at a new axis."""
+    """Bind a clause's targets to the items along a new axis."""
     index = context.binders.fresh(items.length, items.last, items.step)
     opened.filtered |= items.filtered or bool(clause.conditions)
     opened.axes.append(-len(context.binders.lengths))
@@ -80,7 +80,7 @@ def _conditions(context: Context, clause: tree.Clause, opened: _Opened) -> Steps
 
 
 def _bind(context: Context, clause: tree.Clause, item: AnyValue, scope: dict[str, AnyValue]) -> None:
-    """Names of a clause: one for the item, or one for each of its parts."""
+    """Bind the names of a clause: one for the item, or one per part."""
     if len(clause.targets) == 1:
         scope[clause.targets[0]] = item
         return
@@ -89,7 +89,7 @@ def _bind(context: Context, clause: tree.Clause, item: AnyValue, scope: dict[str
 
 
 def _collected(context: Context, node: tree.Comprehension, opened: _Opened, value: Value) -> AnyValue:
-    """The family of the values; as an array if it is a list."""
+    """The family of the values, as an array for a list comprehension."""
     lengths = tuple(context.binders.lengths[a] for a in opened.axes)
     guard: Element | None = None
     for condition in opened.conditions:
@@ -114,7 +114,7 @@ def _collected(context: Context, node: tree.Comprehension, opened: _Opened, valu
 def _unrolled(
     context: Context, node: tree.Comprehension, k: int, items: tuple[Any, ...], opened: _Opened
 ) -> Steps:
-    """A clause over a tuple known at compile time: the comprehension is written out for each item."""
+    """A clause over a tuple known at compile time: the comprehension is unrolled over its items."""
     clause, rest = node.clauses[k], node.clauses[k + 1 :]
     if opened.axes:
         remedy = "make it the first `for`, or nest comprehensions"
@@ -133,7 +133,7 @@ def _unrolled(
 
 
 def _kept(context: Context, clause: tree.Clause, scope: dict[str, AnyValue]) -> Steps:
-    """Whether an item of a tuple passes the conditions of its clause."""
+    """Whether an item of a tuple satisfies the conditions of its clause."""
     for condition in clause.conditions:
         test = yield condition, scope
         if isinstance(test, Value):

@@ -1,6 +1,6 @@
 """Lengths in annotations: names, numbers, and sums and products of them, as in `f64[n + 1, 2 * m]`.
 
-Names that stand alone are known first. Then a length with one unknown name is solved for it, and a length
+Names that occur alone are bound first. Then a length with one unknown name is solved for it, and a length
 without unknown names is an equality that each call must satisfy.
 """
 
@@ -21,13 +21,13 @@ from adcompiler.ir.walk import postorder
 
 FIT = "pass arrays that match the annotations"
 WRITE = "write f64[n, 3], or f64[n + 1, 2 * m]"
-CONSTANTS = " "  # the key of the names of a text's constants in a scope; no variable bears it
+CONSTANTS = " "  # the key of the names of a text's constants in a scope; no variable can have this name
 OPERATIONS = {"+": "add", "-": "subtract", "*": "multiply", "//": "floor_divide"}
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One annotated axis: `what` it is in words, its length, and what it is annotated with."""
+    """One annotated axis: a description, its length, and its annotation."""
 
     what: str
     length: Element
@@ -42,8 +42,8 @@ def names_in(annotation: tree.Expression | None) -> Iterator[str]:
 
 
 class Dimensions:
-    """The lengths that the annotations of one call name. `around` is what stands around the definition: its
-    constants are lengths too, unless a parameter (in `own`) has the name."""
+    """The lengths named by the annotations of one call. `around` is the scope of the definition: its
+    constants are lengths too, unless a parameter (in `own`) has the same name."""
 
     def __init__(
         self, context: Context, named: dict[str, Element], around: Mapping[str, Any], own: Container[str]
@@ -54,7 +54,7 @@ class Dimensions:
         self.later: list[Axis] = []
 
     def take(self, axis: Axis) -> None:
-        """Name or check one length, or keep it for when the names in it are known."""
+        """Name or check one length, or defer it until its names are known."""
         match axis.given:
             case tree.Slice(start=None, stop=None, step=None):
                 pass  # any length, as in f64[:, 3]
@@ -67,7 +67,7 @@ class Dimensions:
                 self.later.append(axis)
 
     def check(self, given: tree.Expression) -> None:
-        """Demand that an annotation is made of names, integers, and operations on them."""
+        """Require that an annotation consists of names, integers, and operations on them."""
         for node in postorder(list[tree.Tree]([given]), tree.children):
             match node:
                 case tree.Binary(op=op) if op in OPERATIONS:
@@ -79,7 +79,7 @@ class Dimensions:
                     self.context.fail(ParseError, cause, node.span, WRITE)
 
     def settle(self) -> None:
-        """Solve for the names that stand in sums and products only, and check the others."""
+        """Solve for the names that occur only in sums and products, and check the others."""
         while self.later:
             known = [axis for axis in self.later if len(self.unknown(axis.given)) <= 1]
             if not known:
@@ -92,13 +92,13 @@ class Dimensions:
             self.equal(axis, self.value(axis.given))
 
     def unknown(self, given: tree.Expression) -> list[str]:
-        """The names in an annotation that no length has yet, as often as they stand there."""
+        """The names in an annotation that have no length yet, once per occurrence."""
         nodes = postorder(list[tree.Tree]([given]), tree.children)
         names = [node.id for node in nodes if isinstance(node, tree.Name)]
         return [name for name in names if name not in self.named and name not in self.around]
 
     def value(self, given: tree.Expression) -> Element:
-        """The length that an annotation says, where its names are known."""
+        """The length given by an annotation with known names."""
         match given:
             case tree.Name(id=name) if name in self.around:
                 return const(self.around[name], "i64")
@@ -126,15 +126,15 @@ class Dimensions:
         self.unsolved(whole)
 
     def unsolved(self, given: tree.Expression) -> NoReturn:
-        """An annotation from which its names do not follow."""
+        """An annotation that does not determine its names."""
         names = " and ".join(dict.fromkeys(self.unknown(given)))
         remedy = "use it alone on another axis, or give this length another name"
         self.context.fail(ParseError, f"{names} cannot follow from this length alone", given.span, remedy)
 
-    # -- what a call must satisfy ------------------------------------------------------------------
+    # -- requirements on calls ---------------------------------------------------------------------
 
     def equal(self, axis: Axis, wanted: Element) -> None:
-        """Demand that an axis has the length that is annotated."""
+        """Require that an axis has the annotated length."""
         sizes, span = self.context.sizes, axis.given.span
         what = f"{axis.what}, annotated {text_of(axis.given)}"
         if is_const(wanted) and is_const(length := sizes.find(axis.length)) and wanted.value != length.value:
@@ -147,14 +147,14 @@ class Dimensions:
         self.context.fail(ShapeError, f"{what}: the lengths {lengths} differ", span, FIT)
 
     def at_least(self, axis: Axis, size: Element, name: str) -> None:
-        """Demand that a name that was solved for is no negative number."""
+        """Require that a solved name is not negative."""
         what = f"{axis.what}, annotated {text_of(axis.given)}: {name}"
         constraints = self.context.sizes.constraints
         constraints.append(Constraint(size, ZERO, what, axis.given.span, FIT, False, True))
 
 
 def text_of(given: tree.Expression) -> str:
-    """An annotated length as it is written."""
+    """An annotated length as text."""
     match given:
         case tree.Name(id=name):
             return name

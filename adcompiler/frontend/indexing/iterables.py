@@ -45,7 +45,7 @@ def _only_iterated(context: Context, args: list[Any], keywords: dict[str, Any], 
     context.fail(ParseError, "prange belongs after `in`", span, "write for i in prange(n)")
 
 
-RANGE = FunctionValue("range", ("stop",), _only_iterated)  # numba's prange, by whatever name
+RANGE = FunctionValue("range", ("stop",), _only_iterated)  # numba's prange, under any name
 ITERATE = "iterate over range(n), an array, a tuple, or enumerate and zip of them"
 Steps = Generator[Any, AnyValue, AnyValue]
 FIT = "write as many names as there are elements"
@@ -60,15 +60,15 @@ class Iterable:
     at: Callable[[Element], AnyValue]
     step: int = 1
     guard: Callable[[Element], Element] | None = None
-    filtered: bool = False  # whether the guard asks for values
+    filtered: bool = False  # whether the guard depends on values
     over: tuple[Held, ...] = ()  # the arrays whose elements are items
 
 
 def iterable(
     context: Context, node: tree.Expression, scope: Mapping[str, AnyValue], unordered: bool = False
 ) -> Generator[Any, AnyValue, Iterable | tuple[Any, ...]]:
-    """What an expression behind `in` runs over; a tuple is one known at compile time. With `unordered` it
-    does not matter at which index an item is."""
+    """The iterable of an expression after `in`; a tuple if known at compile time. With `unordered` it does
+    not matter which index an item has."""
     name = called(node, scope)
     if name is not None:
         assert isinstance(node, tree.Call)
@@ -98,7 +98,8 @@ def iterable(
 
 
 def called(node: tree.Expression, scope: Mapping[str, AnyValue]) -> str | None:
-    """The function among range, enumerate and zip that an expression calls; numba's `prange` is `range`."""
+    """The function among range, enumerate and zip that an expression calls; numba's `prange` counts as
+    `range`."""
     match node:
         case tree.Call(function=tree.Name(id=name)) if scope.get(name) is RANGE:
             return "range"
@@ -110,7 +111,7 @@ def called(node: tree.Expression, scope: Mapping[str, AnyValue]) -> str | None:
 
 
 def rows(context: Context, value: Value) -> Iterable:
-    """The elements, or rows, of an array."""
+    """The elements or rows of an array."""
     length = context.sizes.find(value.shape[0])
 
     def at(index: Element) -> Value:
@@ -129,7 +130,7 @@ def _ragged(context: Context, value: RaggedRows) -> Iterable:
 
 
 def _selected(context: Context, value: Masked) -> Iterable:
-    """The elements, or rows, that a mask selects: all of them, where it holds."""
+    """The elements or rows selected by a mask: all of them, guarded by the mask."""
     found, mask = rows(context, value.value), rows(context, value.mask)
     return replace(found, guard=lambda index: mask.at(index).element, filtered=True)
 
@@ -167,7 +168,7 @@ def _numbered(
 def _zipped(
     context: Context, parts: Sequence[Iterable | tuple[Any, ...]], span: Span
 ) -> Iterable | tuple[Any, ...]:
-    """`zip(a, b, ...)`: as long as the shortest."""
+    """`zip(a, b, ...)`, as long as the shortest iterable."""
     if all(isinstance(p, tuple) for p in parts):
         return tuple(zip(*parts, strict=False))
     fixed = [rows(context, array(context, "zip", p, span)) if isinstance(p, tuple) else p for p in parts]
@@ -194,7 +195,7 @@ def _zipped(
 
 
 def literal(item: AnyValue) -> AnyValue:
-    """An item of a range whose bounds are known at compile time as a number."""
+    """An item of a range with bounds known at compile time, as a number."""
     if isinstance(item, tuple):
         return tuple(literal(part) for part in item)
     if isinstance(item, Value) and item.weak and not item.rank and is_const(item.element):
@@ -213,7 +214,7 @@ def spanned(context: Context, bounds: Sequence[AnyValue], span: Span, unordered:
     step = bounds[2] if len(bounds) == 3 else 1
     if not isinstance(step, int) or isinstance(step, bool) or step == 0:
         context.fail(ParseError, "the step of range must be a nonzero constant", span, "write range(0, n, 2)")
-    # From 0 or more up to less than 0, or the other way, there is nothing: as up to 0.
+    # A range from 0 or more up to a negative number is empty, as up to 0; likewise downwards.
     up, down = step > 0 and _is_natural(start), step < 0 and _is_natural(stop)
     first, end = _bound(context, start, span, clamps=down), _bound(context, stop, span, clamps=up)
     distance = linear(end) - linear(first) if step > 0 else linear(first) - linear(end)
@@ -231,7 +232,7 @@ def spanned(context: Context, bounds: Sequence[AnyValue], span: Span, unordered:
 
 
 def _is_natural(value: AnyValue) -> bool:
-    """Whether a bound is 0 or more: a number, a length, or an argument, since a call with a negative one is
+    """Whether a bound is at least 0: a number, a length, or an argument, since calls with negative ones are
     refused."""
     if isinstance(value, Value):
         return isinstance(value.element, Size) or (
@@ -241,15 +242,15 @@ def _is_natural(value: AnyValue) -> bool:
 
 
 def _is_upper_part(context: Context, first: Element, end: Element) -> bool:
-    """Whether a range is a part of range(end), from a place on that other indices decide."""
+    """Whether a range is a part of range(end), from a start that depends on other indices."""
     return not (open_axes(end) or is_computed(end) or is_computed(first)) and context.binders.sure(
         linear(first)
     )
 
 
 def _upper_part(context: Context, first: Element, end: Element) -> Iterable:
-    """range(first, end) as range(end) under a condition: so an index is the axis itself, and what reads an
-    array there is a sum in reverse mode, not a scatter."""
+    """range(first, end) as range(end) with a condition. An index is then the axis itself, and reads at it
+    become sums in reverse mode, not scatters."""
     length = end if context.binders.sure(linear(end)) else combine("maximum", end, ZERO)
 
     def at(index: Element) -> Value:
@@ -261,7 +262,7 @@ def _upper_part(context: Context, first: Element, end: Element) -> Iterable:
 
 
 def _bound(context: Context, value: AnyValue, span: Span, clamps: bool = False) -> Element:
-    """A bound of a range: an integer, or a scalar of integers; an integer argument is a size."""
+    """A bound of a range: an integer, or an integer scalar; an integer argument is a size."""
     if isinstance(value, Element):
         return value
     if isinstance(value, int) and not isinstance(value, bool):
@@ -274,7 +275,7 @@ def _bound(context: Context, value: AnyValue, span: Span, clamps: bool = False) 
 
 
 def _iterations(context: Context, distance: Linear, step: int) -> Element:
-    """How many iterations a range has: the distance over the step, rounded up, and not less than 0."""
+    """The number of iterations of a range: the distance over the step, rounded up, and at least 0."""
     known = distance.constant
     if known is not None:
         return integer(max(-(-known // step), 0))
@@ -289,7 +290,7 @@ def _iterations(context: Context, distance: Linear, step: int) -> Element:
 
 
 def unpacked(context: Context, value: AnyValue, count: int, span: Span) -> tuple[AnyValue, ...]:
-    """`count` parts of a value. The length of an array is known, or demanded of the call."""
+    """`count` parts of a value. The length of an array is known, or required of the call."""
     if isinstance(value, Container) and value.sequence:
         value = value.parts
     if isinstance(value, Value) and value.rank:
@@ -303,7 +304,7 @@ def unpacked(context: Context, value: AnyValue, count: int, span: Span) -> tuple
 
 
 def _rows(context: Context, value: Value, count: int, span: Span) -> tuple[AnyValue, ...]:
-    """The elements of an array, or its rows."""
+    """The elements or rows of an array."""
     sizes, length = context.sizes, context.sizes.find(value.shape[0])
     what = f"unpacking into {count} names"
     if is_const(length):

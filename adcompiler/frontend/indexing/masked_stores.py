@@ -1,4 +1,4 @@
-"""Stores under a condition: `y[i] = v` where an iteration goes on is `y[i] = v if it does else y[i]`.
+"""Stores under a condition: `y[i] = v`, conditionally on `c`, becomes `y[i] = v if c else y[i]`.
 
 The carried array then changes in one place, in values and derivatives, without a mask over all of it.
 """
@@ -30,7 +30,7 @@ Changed = dict[Array, Array]
 def masked(test: Value, then: AnyValue, otherwise: AnyValue, changed: Changed) -> Value | None:
     """An array after a branch, if one branch only stores elements in it.
 
-    `changed` takes what stands for arrays that the branch has made, and is the same where it is taken.
+    `changed` collects replacements for arrays of the branch, which are equal where the branch is taken.
     """
     if not all(isinstance(v, Value) and v.rank and _is_whole(v) for v in (then, otherwise)):
         return None
@@ -46,7 +46,7 @@ def masked(test: Value, then: AnyValue, otherwise: AnyValue, changed: Changed) -
 
 
 def read_anew(value: AnyValue, changed: Changed) -> AnyValue:
-    """A value that reads what stands for arrays of its branch."""
+    """A value that reads the replacements of arrays of its branch."""
     if not changed or not isinstance(value, Value) or not isinstance(value.element, Read):
         return value
     (array,) = Replace(dict(changed)).run((value.element.array,))
@@ -59,7 +59,7 @@ def _is_whole(value: Value) -> bool:
 
 
 def _after(condition: Element, array: Array, before: Array, changed: Changed) -> Array | None:
-    """`before` with the stores that made `array` of it, where the condition holds."""
+    """`before` with the stores that led to `array`, made conditional."""
     stores: list[Map] = []
     while array is not before:
         if not (isinstance(array, Map) and isinstance(array.body, Select)):
@@ -69,7 +69,7 @@ def _after(condition: Element, array: Array, before: Array, changed: Changed) ->
             return None
         stores.append(array)
         array = base.array
-    for store in reversed(stores):  # what a store reads of those before it is what they have become
+    for store in reversed(stores):  # a store reads the conditional results of earlier stores
         (now,) = Replace(dict(changed)).run((store,)) if changed else (store,)
         assert isinstance(now, Map)
         assert isinstance(now.body, Select)
@@ -78,7 +78,7 @@ def _after(condition: Element, array: Array, before: Array, changed: Changed) ->
 
 
 def _stored(condition: Element, body: Element, base: Element, places: dict[int, Element]) -> Element:
-    """The body of a store under one more condition; `places` are the indices that its guards name."""
+    """The body of a store under an additional condition; `places` are the indices in its guards."""
     if isinstance(body, Select) and body.otherwise is base:
         match body.guard:
             case Apply(op="equal", args=(Index(axis=axis), place)):

@@ -1,7 +1,7 @@
 """Lists of arrays of different lengths: `x: list[f64[:]]`, whose rows are read by reductions.
 
-All elements are in one array. A row is a selection of its elements from as many as the longest row has, read
-from where the row starts. Its sum is a loop over the row inside the loop over rows; nothing is moved.
+All elements are in one array. A row is a selection from as many elements as the longest row has, read from
+where the row starts. Its sum is a loop over the row inside the loop over rows; nothing is moved.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ INSIDE = "indices count from 0, negative ones from the end of the row"
 
 @dataclass(frozen=True, slots=True)
 class RowType:
-    """An annotation of rows: their type, and their axes as written."""
+    """The annotation of rows: their type, and their axes as written."""
 
     dtype: Dtype
     axes: tuple[tree.Expression, ...]
 
 
 def annotated(annotation: tree.Tree | None) -> RowType | None:
-    """The type of the rows that `list[f64[:]]` or `list[f64[:, 3]]` means; None for another annotation."""
+    """The row type that `list[f64[:]]` or `list[f64[:, 3]]` means; None for other annotations."""
     match annotation:
         case tree.Subscript(
             value=tree.Name(id="list"),
@@ -59,7 +59,7 @@ def length(context: Context, value: RaggedRows) -> Element:
 
 
 def row(value: RaggedRows, index: Element) -> Row:
-    """One row; the index lies in the list."""
+    """One row; the index is inside the list."""
     start, count = (substitute(v.element, {0: index}) for v in (value.starts, value.lengths))
     most = Reduce("max", (), value.lengths.shape, value.lengths.element)
     longest = combine("maximum", Read(most, ()), ZERO)
@@ -69,7 +69,7 @@ def row(value: RaggedRows, index: Element) -> Row:
 
 
 def cut(value: Value, count: Element) -> Row:
-    """The first `count` of the elements of a value, or of its rows."""
+    """The first `count` elements or rows of a value."""
     return Row(value, Value(value.shape[:1], apply("less", Index(0), count)), count)
 
 
@@ -85,7 +85,7 @@ def entry(context: Context, value: RaggedRows, indices: list[Any], span: Span, l
 
 
 def element(context: Context, value: Row, indices: list[Any], span: Span) -> AnyValue:
-    """`row[j]`, `row[1:]`: an element, or a part that is a row again."""
+    """`row[j]`, `row[1:]`: an element, or a part, which is also a row."""
     first, *rest = indices
     if rest or not (isinstance(first, SliceValue) or is_integer(first)):
         cause = "a row is indexed by one integer, or by a slice"
@@ -99,7 +99,7 @@ def element(context: Context, value: Row, indices: list[Any], span: Span) -> Any
 
 
 def _place(context: Context, count: Element, index: AnyValue, span: Span) -> Element:
-    """The place of an element in a row, checked by values."""
+    """The place of an element in a row, checked at run time."""
     at = const(index, "i64") if isinstance(index, int) else index.element
     form, binders = linear(at), context.binders
     if not binders.sure(form):
@@ -111,7 +111,7 @@ def _place(context: Context, count: Element, index: AnyValue, span: Span) -> Ele
 
 
 def _part(context: Context, value: Row, part: SliceValue, span: Span) -> Row:
-    """A row from one place to another; as in Python they may lie outside."""
+    """A row between two places, which may be outside, as in Python."""
     bounds = (part.start, part.stop)
     if part.step not in (None, 1) or not all(b is None or type(b) is int for b in bounds):
         cause = "a slice of a row must have bounds known at compile time and no step"
@@ -135,7 +135,7 @@ def _bound(bound: int | None, count: Element) -> Element | None:
 
 
 def check(context: Context, parameter: tree.Parameter, value: RaggedRows, dimensions: Dimensions) -> None:
-    """Check a list of arrays against its annotation, which names lengths of axes that all rows have."""
+    """Check a list of arrays against its annotation, which names lengths of axes common to all rows."""
     rows = annotated(parameter.annotation)
     if rows is None or rows.dtype != value.values.dtype or len(rows.axes) != value.values.rank:
         context.fail(

@@ -1,7 +1,7 @@
 """Stores at many places at once: `x[i] = v` and `x[i] += v` with an array of indices, `x[mask] = v`.
 
-Stored values are added into zeros (an `Accumulate`), and taken where the index names an element. An element
-that is named twice is refused: NumPy keeps the last value, but `+=` is usually meant as a sum.
+Stored values are added to zeros (an `Accumulate`), and selected where an index names the element. An element
+named twice is refused: NumPy keeps the last value, but `+=` is usually meant as a sum.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LOOP = "store in a loop: for k in range(len(i)): x[i[k], 0] = v[k]"
 
 
 def is_many(index: Any) -> bool:
-    """Whether an index is an array, of places or of booleans."""
+    """Whether an index is an array, of integers or booleans."""
     return isinstance(index, Value) and (index.rank > 0 or index.dtype == "bool")
 
 
@@ -48,7 +48,7 @@ def scattered(
     located: Located,
     span: Span,
 ) -> Value:
-    """An array after a store at the places given by index arrays; it has the type of `kind`."""
+    """An array after a store at index arrays; it has the type of `kind`."""
     if len(indices) == 1 and indices[0].dtype == "bool":
         return _where(context, array, indices[0], value, span)
     indices = indices + [ALL] * (array.rank - len(indices))
@@ -69,7 +69,7 @@ def _is_place(index: Any) -> bool:
 def _where(
     context: Context, array: Value, mask: Value, value: AnyValue, span: Span, whole: bool = False
 ) -> Value:
-    """`x[mask] = v` of one value for all, or for all rows; a `whole` value is one for each element."""
+    """`x[mask] = v` with one value for all elements or all rows; a `whole` value has one per element."""
     if mask.rank > array.rank:
         context.fail(ShapeError, f"a mask of rank {mask.rank} for rank {array.rank}", span, "remove axes")
     for k, size in enumerate(mask.shape):
@@ -98,7 +98,7 @@ def selection_stored(context: Context, array: Value, indices: list[Any], value: 
 
 
 def _everywhere(context: Context, mask: Value, value: Masked, span: Span) -> Value:
-    """All elements of which a mask selects those that it stores."""
+    """The array whose selection is stored, if its mask is the same."""
     if not same_mask(context, value.mask, mask):
         cause, remedy = "the stored selection has another mask", "use the same mask: x[mask] = y[mask]"
         context.fail(ShapeError, cause, span, remedy)
@@ -125,7 +125,7 @@ def updated(lowering: Any, statement: tree.Augmented, scope: dict[str, AnyValue]
 
 
 class _Scatter:
-    """A store at places of neighbouring axes of an array, from the axis `at` on; index arrays broadcast."""
+    """A store at index arrays on adjacent axes of an array, from the axis `at` on; index arrays broadcast."""
 
     def __init__(
         self, context: Context, array: Value, indices: list[Any], at: int, located: Located, span: Span
@@ -161,7 +161,7 @@ class _Scatter:
         return Value(self.array.shape, select(hit, taken, cast(self.array.element, dtype)), weak)
 
     def added(self, before: Shape, rest: Shape, body: Element) -> Element:
-        """The read of an array of zeros to which the body, over places and other axes, is added."""
+        """A read of an array of zeros to which the body, over places and other axes, is added."""
         lead = sorted({a for e in (body, *self.places) for a in open_axes(e)}, reverse=True)
         outer = tuple(self.context.binders.lengths[a] for a in lead)
         first, count = len(lead) + len(before), len(self.together)

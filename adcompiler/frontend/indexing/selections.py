@@ -1,7 +1,7 @@
 """Selections, `x[mask]`: the number of elements depends on the values of the mask.
 
-Therefore a selection is not an array. It is all elements with the mask. Elementwise operations are applied to
-all of them, and a reduction uses those that the mask selects: nothing is moved or stored.
+So a selection is not an array, but all elements with the mask. Elementwise operations apply to all of them,
+and a reduction uses those that the mask selects: nothing is moved or stored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import cast
 
 Axes = tuple[int, ...] | None
-# What a reduction of nothing is: it stands where the condition of a generator does not hold.
+# The neutral values of reductions, used where the condition of a generator does not hold.
 NEUTRAL: dict[str, float | bool] = {
     "sum": 0, "prod": 1, "amax": -math.inf, "amin": math.inf, "logsumexp": -math.inf, "any": False,
     "all": True,
@@ -63,7 +63,7 @@ def is_mask(index: AnyValue) -> bool:
 def selected(
     context: Context, value: AnyValue, indices: Sequence[Any], span: Span, subscript: Callable[..., AnyValue]
 ) -> Masked:
-    """`value[mask]`, or `value[mask, ...]` with indices of the axes behind those of the mask."""
+    """`value[mask]`, or `value[mask, ...]` with indices of the axes after those of the mask."""
     mask = indices[0]
     if not is_mask(mask) or any(isinstance(i, Value) and i.rank for i in indices[1:]):
         cause = "a mask must be the first index if there are integers or slices"
@@ -76,7 +76,7 @@ def selected(
 
 
 def _fit(context: Context, value: Value, mask: Value, span: Span) -> None:
-    """Demand that a mask is as long as the first axes of what it selects from."""
+    """Require that a mask is as long as the leading axes of the array it selects from."""
     if mask.rank > value.rank:
         cause = f"a mask of rank {mask.rank} for an array of rank {value.rank}"
         context.fail(ShapeError, cause, span, "a mask needs one boolean per element or per row")
@@ -89,13 +89,13 @@ def _fit(context: Context, value: Value, mask: Value, span: Span) -> None:
 
 
 def is_selection(indices: Sequence[Any]) -> bool:
-    """Whether a selection is indexed by booleans for its elements, or rows."""
+    """Whether a selection is indexed by booleans for its elements or rows."""
     only = indices[0] if len(indices) == 1 else None
     return isinstance(only, Masked) and only.value.dtype == "bool" and only.value.rank == only.mask.rank
 
 
 def narrowed(context: Context, x: Masked, condition: Masked, span: Span) -> Masked:
-    """`x[condition]`, where the condition is of the elements, or rows, of the selection x."""
+    """`x[condition]`, where the condition is on the elements or rows of the selection x."""
     shape = (*condition.value.shape, *x.value.shape[x.mask.rank :])
     found = alike(context, replace(condition, value=replace(x.value, shape=shape)), x, span)
     return Masked(found, context.elementwise("logical_and", (condition.mask, condition.value), span))
@@ -104,7 +104,7 @@ def narrowed(context: Context, x: Masked, condition: Masked, span: Span) -> Mask
 def of_rows(
     context: Context, x: Masked, indices: Sequence[Any], span: Span, subscript: Callable[..., AnyValue]
 ) -> Masked:
-    """`x[:, k]`: what is indexed of each row of a selection."""
+    """`x[:, k]`: the indexed part of each row of a selection."""
     return replace(x, value=subscript(context, x.value, [*[ALL] * x.mask.rank, *indices[1:]], span))
 
 
@@ -125,7 +125,7 @@ def size(context: Context, x: Masked, span: Span) -> AnyValue:
 
 
 def product(context: Context, left: AnyValue, right: AnyValue, span: Span) -> AnyValue:
-    """`left @ right`; of selections: rows times a vector, and the sum of products of elements."""
+    """`left @ right`; for selections, rows times a vector, or the sum of products of elements."""
     left, right = as_array(left), as_array(right)
     if not has_selection((left, right)):
         return matmul(context, left, right, span)
@@ -147,7 +147,7 @@ def reduced(
     context: Context, name: str, x: Masked, axes: Axes, keepdims: bool, span: Span, ddof: AnyValue = None
 ) -> AnyValue:
     """The reduction called `name`; axis 0 is that of the selection, however many axes the mask has."""
-    name = {"max": "amax", "min": "amin"}.get(name, name)  # a method's own name
+    name = {"max": "amax", "min": "amin"}.get(name, name)  # the names of methods
     behind = x.mask.rank - 1
     gone = context.normalise(axes, x.value.rank - behind, span)
     own = tuple(k + behind for k in gone if k)
@@ -163,7 +163,7 @@ def reduced(
 
 
 class _Reduction:
-    """Reductions of a selection over its own axis, and others."""
+    """Reductions of a selection over its own axis, and possibly others."""
 
     def __init__(self, context: Context, x: Masked, axes: tuple[int, ...], span: Span) -> None:
         self.context, self.x, self.axes, self.span = context, x, axes, span
@@ -171,7 +171,7 @@ class _Reduction:
         self.mask = Value(x.mask.shape + rest, x.mask.element)
 
     def named(self, name: str, keepdims: bool, ddof: AnyValue) -> AnyValue:
-        """A reduction: of the elements, with what changes nothing in the place of all others."""
+        """A reduction of the selected elements, with all others replaced by the neutral value."""
         if name in ("argmax", "argmin"):
             other = "-inf" if name == "argmax" else "inf"
             remedy = f"the place in all of x is {name}(where(mask, x, {other}))"
@@ -192,7 +192,7 @@ class _Reduction:
         return self.context.elementwise(op, args, self.span)
 
     def filled(self, value: AnyValue, other: AnyValue) -> AnyValue:
-        """All elements, with another value where the mask selects none."""
+        """All elements, with another value where the mask does not hold."""
         return self.context.where(self.mask, value, other, self.span)
 
     def neutral(self, name: str) -> AnyValue:

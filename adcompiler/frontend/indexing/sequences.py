@@ -1,4 +1,4 @@
-"""`*` and `+` of lists and tuples, as in Python; where Python and NumPy differ, they are refused."""
+"""`*` and `+` of lists and tuples, as in Python; refused where Python and NumPy differ."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ MOST_ITEMS = 10_000
 
 
 def is_display(node: tree.Expression, repeated: Container[tree.Expression]) -> bool:
-    """Whether an expression is a list in brackets, or one of those that have been found to be such a list
-    `repeated`: operands are lowered first, so that no chain of products is walked again for each."""
+    """Whether an expression is a list display, or known to be a `repeated` one: operands are lowered first,
+    so that chains of products are not walked again for each."""
     return node in repeated or (isinstance(node, tree.Sequence | tree.Comprehension) and node.kind == "list")
 
 
 def combined(
     context: Context, op: str, left: AnyValue, right: AnyValue, displays: tuple[bool, bool], span: Span
 ) -> AnyValue | None:
-    """`left op right` where that is Python's meaning for a sequence; None where it is one of numbers.
+    """`left op right` with Python's meaning for sequences; None if it is arithmetic.
 
-    `displays` says which operands are lists written right there: these are lists and nothing else. A list
-    that has a name is an array.
+    `displays` marks operands that are list displays: these are always lists. A list with a name is an array.
     """
     if all(displays) and op in ("*", "+"):
         _refuse_lists(context, op, span)
@@ -50,7 +49,7 @@ def combined(
 
 
 def _refuse_lists(context: Context, op: str, span: Span) -> NoReturn:
-    """Python has no product of lists, and joins them by +."""
+    """Python has no product of lists, and concatenates them with +."""
     if op == "*":
         context.fail(DtypeError, "a list times a list", span, "to multiply elements, name the lists: a * b")
     cause = "+ of lists: Python joins two lists, NumPy adds their elements"
@@ -59,7 +58,7 @@ def _refuse_lists(context: Context, op: str, span: Span) -> NoReturn:
 
 
 def _times(context: Context, value: AnyValue, count: AnyValue, display: bool, span: Span) -> AnyValue | None:
-    """A sequence times a number: repeated if that is an integer; None where elements are multiplied."""
+    """A sequence times a number: repeated if that is an integer; None if elements are multiplied."""
     whole = count.dtype == "i64" and not count.rank if isinstance(count, Value) else isinstance(count, int)
     if display or not isinstance(value, Listed):
         array = isinstance(as_array(count), Value) and not whole and as_array(count).rank
@@ -104,7 +103,7 @@ def _sized(context: Context, value: tuple[AnyValue, ...], count: int, span: Span
 
 
 def _tiled(context: Context, array: Value, count: AnyValue, span: Span) -> Value:
-    """An array several times, one after the other, along its first axis."""
+    """An array repeated along its first axis."""
     times, own = length_of(context, count, span), context.sizes.find(array.shape[0])
     if not is_const(times) and not context.binders.sure(linear(times)):
         times = combine("maximum", times, ZERO)
@@ -118,7 +117,7 @@ def _tiled(context: Context, array: Value, count: AnyValue, span: Span) -> Value
 def _joined(
     context: Context, left: tuple[AnyValue, ...], right: tuple[AnyValue, ...], span: Span
 ) -> AnyValue:
-    """Tuples one after the other."""
+    """Tuples concatenated."""
     if len(left) + len(right) > MOST_ITEMS:
         context.fail(LimitError, f"a tuple of {len(left) + len(right)} items", span, "use an array")
     return (*left, *right)
@@ -127,7 +126,7 @@ def _joined(
 def refuse_comparison(
     context: Context, left: AnyValue, right: AnyValue, displays: tuple[bool, bool], span: Span
 ) -> None:
-    """Two lists are compared as wholes by Python, element by element by NumPy."""
+    """Python compares two lists as wholes, NumPy element by element."""
     if all(d or isinstance(v, Listed) for d, v in zip(displays, (left, right), strict=True)):
         cause = "a comparison of two lists: Python compares whole lists, NumPy their elements"
         context.fail(DtypeError, cause, span, "write all(1.0 * a == b), or 1.0 * a == b for each element")

@@ -1,6 +1,6 @@
-"""Arrays of structs during lowering: structs of arrays whose first axes are the items.
+"""Arrays of structs during lowering, as structs of arrays whose leading axes are the items.
 
-A list of equal containers (`containers.Rows`) and a structured array (`records.Records`) are represented so.
+They represent lists of equal containers (`containers.Rows`) and structured arrays (`records.Records`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _arrays(value: AnyValue) -> Iterator[Value]:
 
 
 def axes_of_items(value: AnyValue) -> int:
-    """The number of axes of the items: 1 for a list, the rank of a structured array, else 0."""
+    """The number of item axes: 1 for a list, the rank of a structured array, else 0."""
     if isinstance(value, Rows):
         return 1
     return rank_of_structs(value) if isinstance(value, Container) and issubclass(value.kind, Records) else 0
@@ -48,7 +48,7 @@ def length_of_items(context: Context, value: Container) -> Element:
 
 
 def field(context: Context, value: Container, node: tree.Attribute) -> AnyValue:
-    """A field of a struct; ParseError where it has none of that name, and for one of a list."""
+    """A field of a struct; ParseError if it does not exist, or if the value is a list."""
     if isinstance(value, Rows):
         remedy = f"write p[i].{node.name}, or [p.{node.name} for p in {getattr(node.value, 'id', 'ps')}]"
         context.fail(ParseError, f"a list has no field {node.name!r}, but its items have", node.span, remedy)
@@ -59,14 +59,14 @@ def field(context: Context, value: Container, node: tree.Attribute) -> AnyValue:
 
 
 def rank_of_structs(value: Container) -> int:
-    """The rank of a structured array: that of a field without the field's own axes."""
+    """The rank of a structured array: that of a field minus the field's own axes."""
     key, part = value.keys[0], value.parts[0]
     own = len(value.kind.dtype[key].shape)  # type: ignore[attr-defined]
     return (rank_of_structs(part) if isinstance(part, Container) else part.rank) - own
 
 
 def equally_long(context: Context, value: Container, name: str) -> Container:
-    """An array of structs, of which all arrays are known to be equally long along the axes of the items."""
+    """An array of structs, with all arrays merged to equal lengths along the item axes."""
     first, *others = _arrays(value)
     what = f"the {'items' if isinstance(value, Rows) else 'fields'} of {name}"
     for axis in range(axes_of_items(value)):

@@ -93,7 +93,7 @@ def _of_growing(
         context.fail(DtypeError, "a list that a loop appends to is read as a whole", span, READ)
     if isinstance(value, AppendProbe):
         row = next(iter(value.kinds.values()), value.first)
-        if row is None:  # that a condition keeps from being read before there is one
+        if row is None:  # a condition prevents reads before the first append
             row = Value((), Read(fresh("i64", ()), ()), weak=True)
         return subscript(context, row, indices[1:], span) if indices[1:] else row
     assert value.buffer is not None
@@ -108,7 +108,7 @@ def _of_growing(
 
 
 def _filled(context: Context, indices: list[Any], rank: int, span: Span) -> list[Any]:
-    """Indices with a `:` for each axis that a `...` stands for."""
+    """Indices with `...` replaced by a `:` per remaining axis."""
     places = [k for k, index in enumerate(indices) if index is ...]
     if len(places) > 1:
         context.fail(ParseError, "two '...' in one index", span, "write : for the axes of one of them")
@@ -119,7 +119,7 @@ def _filled(context: Context, indices: list[Any], rank: int, span: Span) -> list
 
 
 def _of_items(context: Context, value: Rows, indices: list[Any], span: Span) -> AnyValue:
-    """An item of a list, or some of them: each of its arrays is indexed."""
+    """An item of a list, or some items: each of its arrays is indexed."""
     if len(indices) != 1 or indices[0] is None or (isinstance(indices[0], Value) and indices[0].rank):
         context.fail(DtypeError, "a list is indexed by one integer, or by a slice", span, "write p[i].name")
     found = entries(value.part, lambda leaf: subscript(context, leaf, indices, span))
@@ -127,15 +127,15 @@ def _of_items(context: Context, value: Rows, indices: list[Any], span: Span) -> 
 
 
 def _indexes_array(value: tuple[Any, ...], indices: list[Any]) -> bool:
-    """Whether a list is indexed as the array that it is."""
+    """Whether a list is indexed as an array."""
     return as_array(value) is not value and not (len(indices) == 1 and isinstance(indices[0], int))
 
 
 class _Subscript:
-    """One subscript: the shape of its result, and what each axis of the value is there.
+    """One subscript: the shape of its result, and the index of each axis of the value.
 
-    Index arrays broadcast together; their axes stand where the first of them does, or first if other
-    indices stand between them, as in NumPy.
+    Index arrays broadcast together; their axes take the place of the first one, or come first if other
+    indices separate them, as in NumPy.
     """
 
     def __init__(self, context: Context, value: Value, indices: list[Any], span: Span) -> None:
@@ -148,7 +148,7 @@ class _Subscript:
         self.count: Element | None = None
 
     def first(self) -> int:
-        """The number of the index in whose place the axes of the index arrays stand; 0 if first of all."""
+        """The position of the index whose place the axes of index arrays take; 0 if they come first."""
         advanced = [k for k, i in enumerate(self.indices) if i is not None and not isinstance(i, SliceValue)]
         return advanced[0] if advanced[-1] - advanced[0] + 1 == len(advanced) else 0
 
@@ -182,14 +182,14 @@ class _Subscript:
         return found if self.count is None else ragged.cut(found, self.count)
 
     def row(self, count: Element) -> None:
-        """The axis that comes next is as long as `count` says, which differs by indices around."""
+        """The next axis has length `count`, which depends on enclosing indices."""
         if self.shape or self.count is not None:
             cause = "a slice whose length depends on outer indices must be the first index"
             self.context.fail(ShapeError, cause, self.span, "write x[:, 0][a:b], or x.T[a:b]")
         self.count = count
 
     def place(self, index: AnyValue, size: Element, start: int) -> Element:
-        """The place that one index reads, if it is not a slice."""
+        """The place that a single index reads, if it is not a slice."""
         if isinstance(index, int) and not isinstance(index, bool):
             return _fixed(self.context, index, size, self.span)
         if not isinstance(index, Value) or index.dtype != "i64":
@@ -200,7 +200,7 @@ class _Subscript:
 
 
 def not_an_index(context: Context, index: AnyValue, span: Span) -> NoReturn:
-    """An array is indexed by something else than integers."""
+    """An array is indexed by something other than integers."""
     if isinstance(index, Masked):
         remedy = "read element by element: sum(x[k] for k in row)"
         context.fail(DtypeError, f"an index is {describe(index)}", span, remedy)
@@ -213,7 +213,7 @@ def not_an_index(context: Context, index: AnyValue, span: Span) -> NoReturn:
 
 
 def _is_item(element: Element) -> bool:
-    """Whether an element is one of an array, with its own name or not."""
+    """Whether an element is read from an array, directly or through a name."""
     while isinstance(element, Read) and isinstance(element.array, Map) and not element.args:
         element = element.array.body
     return isinstance(element, Read) and bool(element.args)
@@ -258,7 +258,7 @@ def stored(context: Context, array: AnyValue, indices: list[Any], value: AnyValu
         context.sizes.find(n) for n in shape
     ):
         context.fail(ShapeError, "the stored value does not fit the slice", span, "match the slice's shape")
-    # What is stored is a separate array, so that what reads it again afterwards needs no part of `array`.
+    # The stored value is a separate array, so that later reads of it do not depend on `array`.
     element = over(value, tuple(shape), dtype)
     if isinstance(element, Apply | Select):
         element = context.binders.enclose(Map, tuple(shape), element)
@@ -269,7 +269,7 @@ def stored(context: Context, array: AnyValue, indices: list[Any], value: AnyValu
 
 
 def _one(context: Context, index: AnyValue, size: Element, span: Span) -> Element:
-    """A single index at which an element is stored."""
+    """A single index of a store."""
     if isinstance(index, int) and not isinstance(index, bool):
         return _fixed(context, index, size, span)
     if not isinstance(index, Value) or index.dtype != "i64" or index.rank:
@@ -281,7 +281,7 @@ def _one(context: Context, index: AnyValue, size: Element, span: Span) -> Elemen
 def _position(
     place: Element, part: SliceValue, axis: int, length: Element, size: Element, guards: list[Element]
 ) -> Element:
-    """The position in a slice of the element at `Index(axis)`; where there is none, a guard does not hold."""
+    """The position in a slice of the element at `Index(axis)`; guards exclude elements outside the slice."""
     if part == ALL:
         return ZERO if unit(size) else Index(axis)
     step = 1 if part.step is None else part.step
@@ -301,9 +301,9 @@ def _kind(index: AnyValue) -> str:
 
 
 def located(context: Context, index: Element, size: Element, shape: Shape, span: Span) -> Element:
-    """The element to read for an index into an axis of length `size`: negative ones count from its end.
+    """The element to read for an index into an axis of length `size`: negative ones count from the end.
 
-    What cannot be proved to lie in the axis is checked at the call: by lengths if they tell, else by values.
+    Indices not proved to be inside are checked at the call: by lengths if these decide, otherwise by values.
     """
     form, length = linear(index), linear(size)
     index = form.element()
@@ -317,7 +317,7 @@ def located(context: Context, index: Element, size: Element, shape: Shape, span:
         low = binders.sure(form + length, shape)
     if low and high:
         return index
-    if not binders.path and not index.axes and not is_computed(index):  # lengths alone tell
+    if not binders.path and not index.axes and not is_computed(index):  # lengths alone decide
         _demand(context, size, combine("add", index, ONE), "index", span)
         if not low:
             _demand(context, size, combine("subtract", size, index), "negative index", span)
@@ -334,7 +334,7 @@ def located(context: Context, index: Element, size: Element, shape: Shape, span:
 
 
 def _demand(context: Context, size: Element, least: Element, what: str, span: Span) -> None:
-    """Demand that an axis is `least` long, if what is lowered now happens at all."""
+    """Require that an axis is `least` long, if the current code is reached at all."""
     reach = context.binders.reach()
     if reach is None:
         context.binders.check(apply("less_equal", least, size), (), OUTSIDE, INSIDE, span)
@@ -355,7 +355,7 @@ def _item(context: Context, value: tuple[Any, ...], indices: list[Any], span: Sp
 
 
 def _part(context: Context, value: tuple[Any, ...], part: SliceValue, span: Span) -> AnyValue:
-    """A slice of a tuple, whose bounds are known at compile time."""
+    """A slice of a tuple with bounds known at compile time."""
     bounds = (part.start, part.stop, part.step)
     if any(isinstance(b, Value) for b in bounds) or step_of(context, part, span) == 0:
         cause = "the bounds of a slice of a tuple must be known at compile time"
@@ -364,7 +364,7 @@ def _part(context: Context, value: tuple[Any, ...], part: SliceValue, span: Span
 
 
 def _entry(context: Context, value: Container, indices: list[Any], span: Span) -> AnyValue:
-    """The part of a dict under a key that is known at compile time."""
+    """The part of a dict under a key known at compile time."""
     if not issubclass(value.kind, dict | Records):
         context.fail(ParseError, f"{value.what} has no keys", span, "read a field as p.name")
     if len(indices) != 1 or not isinstance(indices[0], str):
@@ -380,7 +380,7 @@ def _entry(context: Context, value: Container, indices: list[Any], span: Span) -
 
 
 def _fixed(context: Context, index: AnyValue, size: Element, span: Span) -> Element:
-    """A single index; negative ones count from the end, and it must lie in the axis."""
+    """A single constant index; negative ones count from the end, and it must be inside the axis."""
     if not isinstance(index, int) or isinstance(index, bool):
         context.fail(
             ParseError, f"an index must be an integer known at compile time, not {describe(index)}", span,

@@ -1,4 +1,4 @@
-"""The functions and constants that every program knows."""
+"""The functions and constants that every program can use."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ from adcompiler.ops.build import cast
 from adcompiler.ops.table import ALIASES, TABLE
 from adcompiler.pytree.containers import Container
 
-# What stands before a name of another library, and how its names begin in this language.
+# Prefixes of names from other libraries, and the prefix of these names in this language.
 PREFIXES: Mapping[str, str] = (
     dict.fromkeys(("np", "numpy", "math", "scipy.special", "special", "adc", "adcompiler"), "")
     | dict.fromkeys(("nb", "numba"), "")
     | dict.fromkeys(("linalg", "np.linalg", "numpy.linalg", "scipy.linalg"), "")
     | dict.fromkeys(("scipy.stats.norm", "stats.norm", "norm"), "norm_")
 )
-# Libraries of which programs know no function: what stands behind their names is refused, with NumPy's name.
+# Libraries whose functions are refused, with a hint to NumPy's name.
 FOREIGN = frozenset(("torch", "jax", "jnp", "tensorflow", "cupy"))
 CONSTANTS: Mapping[str, float | bool | None] = {
     "pi": math.pi,
@@ -74,7 +74,7 @@ def dotted(node: tree.Expression) -> str | None:
 
 
 def library(node: tree.Expression, scope: Names[str] = ()) -> str | None:
-    """The library that a prefix such as `np` or `scipy.special` names, unless a variable has the name."""
+    """The library that a prefix such as `np` or `scipy.special` names, unless a variable has that name."""
     text = dotted(node) or ""
     root = text.partition(".")[0]
     return text if (text in PREFIXES or root in FOREIGN) and root not in scope else None
@@ -94,7 +94,7 @@ def _elementwise(op: str, name: str) -> Builtin:
 
 
 def _of_floats(name: str, kinds: Names[str]) -> Builtin:
-    """A function whose arguments of these types NumPy makes doubles first."""
+    """A function that converts arguments of these types to double first, as in NumPy."""
     of = _elementwise(ALIASES[name], name)
 
     def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
@@ -109,7 +109,7 @@ def _of_floats(name: str, kinds: Names[str]) -> Builtin:
 
 
 def _round(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
-    """The nearest integer, or the nearest number with some decimals; an integer is its own."""
+    """Round to the nearest integer, or to a number of decimals; integers are unchanged."""
     x, decimals = bind_arguments(context, "round", ("x", "decimals"), args, keywords, span, 1)
     if decimals is not None:
         scale = 10.0 ** known_integer(context, "decimals", decimals, 0, span)
@@ -122,7 +122,7 @@ def _round(context: Context, args: list[Any], keywords: dict[str, Any], span: Sp
 
 
 def _clip(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
-    """Within two bounds, one of which may be None."""
+    """Clip to two bounds, one of which may be None."""
     x, low, high = bind_arguments(context, "clip", ("x", "lo", "hi"), args, keywords, span)
     if low is None or high is None:
         op, bound = ("minimum", high) if low is None else ("maximum", low)
@@ -140,7 +140,7 @@ def _where(context: Context, args: list[Any], keywords: dict[str, Any], span: Sp
 
 
 def _reduction(name: str, reduction: reductions.Reduction) -> Builtin:
-    own = ("ddof",) if name in ("std", "var") else ()  # what it takes besides
+    own = ("ddof",) if name in ("std", "var") else ()  # additional parameters
     params = ("x", "axis", "keepdims", *own)
 
     def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
@@ -183,7 +183,7 @@ def _extremum(op: str) -> Builtin:
 
 
 def _norm(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
-    """The Euclidean norm, or that of the order 1, inf or -inf of vectors, with NumPy's arguments."""
+    """The Euclidean norm, or for vectors that of order 1, inf or -inf, with NumPy's arguments."""
     params = ("x", "ord", "axis", "keepdims")
     x, order, axis, keepdims = bind_arguments(context, "norm", params, args, keywords, span, 3)
     rest = {"axis": axis, "keepdims": keepdims}
@@ -203,7 +203,7 @@ def _norm(context: Context, args: list[Any], keywords: dict[str, Any], span: Spa
 
 
 def _moving(name: str, params: tuple[str, ...], optional: int, operation: Callable[..., AnyValue]) -> Builtin:
-    """A function of an array first: `operation(context, array, *others, span)`."""
+    """A function whose first argument is an array: `operation(context, array, *others, span)`."""
 
     def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
         x, *others = bind_arguments(context, name, params, args, keywords, span, optional)
@@ -229,7 +229,7 @@ def _copy(context: Context, x: Value, span: Span) -> AnyValue:
 
 
 def _item(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
-    """The number of what has one element."""
+    """The single element of an array."""
     (x,) = bind_arguments(context, "item", ("x",), args, keywords, span)
     if isinstance(x, Value) and x.rank:
         remedy = f"use the index of the element: x[{', '.join('0' * x.rank)}]"
@@ -238,7 +238,7 @@ def _item(context: Context, args: list[Any], keywords: dict[str, Any], span: Spa
 
 
 def _spread(name: str) -> Builtin:
-    """A method that takes its tuple as one argument or as several: `x.reshape(2, 3)`."""
+    """A method that takes its tuple as one argument or several: `x.reshape(2, 3)`."""
 
     def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
         x, *rest = args
@@ -261,7 +261,7 @@ def _joining(name: str, operation: Callable[..., AnyValue]) -> Builtin:
         if isinstance(parts, Value) and parts.rank > (name == "concatenate") and axes == (0,):
             tail = [
                 Value((), n, weak=True) for n in parts.shape[2:]
-            ]  # the rows of an array, such as a list that a loop has appended to
+            ]  # the rows of an array, such as a list that a loop appends to
             return parts if name == "stack" else rearranging.reshape(context, parts, (-1, *tail), span)
         if not isinstance(parts, tuple):
             context.fail(ParseError, f"{name} takes a tuple of arrays", span, f"write {name}((a, b))")
@@ -370,7 +370,7 @@ _builtins |= {
     name: with_dtype(_builtins[name]) for name in ("zeros_like", "ones_like", "empty_like", "full_like")
 }
 BUILTINS: Mapping[str, Builtin] = _builtins
-# What takes the type of its elements, also by position: `zeros(n, np.float32)`.
+# Functions that take a dtype, also by position: `zeros(n, np.float32)`.
 _TYPED = (
     "astype zeros ones empty full arange linspace array asarray zeros_like ones_like empty_like full_like"
 )
@@ -379,7 +379,7 @@ ELEMENTWISE = frozenset(_builtins[name] for name in (*TABLE, *ALIASES))
 
 
 def name_primitive(name: str, op: str | None) -> None:
-    """Let a name mean a user's own primitive of the rule table; None takes the name back."""
+    """Bind a name to a user's primitive of the rule table; None removes the name."""
     if op is None:
         del _builtins[name]
     else:
@@ -387,16 +387,16 @@ def name_primitive(name: str, op: str | None) -> None:
 
 
 def as_value(name: str) -> FunctionValue:
-    """A builtin as a value, to be passed to a function of functions."""
+    """A builtin as a value, to pass to a function of functions."""
     return FunctionValue(name, TABLE[name].params if name in TABLE else (), BUILTINS[name])
 
 
 def takes_functions(target: Any) -> bool:
-    """Whether an argument of what is called may be a function."""
+    """Whether a call target accepts functions as arguments."""
     return isinstance(target, Closure | FunctionValue) or target in FUNCTIONALS.values()
 
 
-# What may follow an array and a dot: each takes the array first, and then what the builtin takes.
+# Methods of arrays: each takes the array first, then the builtin's arguments.
 METHODS: Mapping[str, Builtin] = (
     {"astype": BUILTINS["astype"]}
     | {
@@ -410,7 +410,7 @@ METHODS: Mapping[str, Builtin] = (
     | {"flatten": _moving("flatten", ("x",), 0, _ravel)}
     | dict.fromkeys(("conj", "conjugate"), BUILTINS["real"])
 )
-# What gives another view of the elements of an array, at least where these lie one behind the other.
+# Functions that return views, at least of contiguous arrays.
 _VIEWS = (
     "reshape ravel transpose squeeze expand_dims moveaxis swapaxes broadcast_to flip diag diagonal asarray "
     "real atleast_1d atleast_2d"

@@ -26,7 +26,7 @@ BEYOND = const(2.0**63, "f64")
 
 
 def dtype_named(node: tree.Expression, scope: Container[str]) -> str | None:
-    """The name of a type as the value of `dtype=`: `float`, `np.float32`; None for any other expression."""
+    """The name of a type as the value of `dtype=`: `float`, `np.float32`; None for other expressions."""
     match node:
         case tree.Attribute(value=tree.Name(id=library), name=name) if library in LIBRARIES:
             return name if library not in scope and name in DTYPES else None
@@ -44,7 +44,7 @@ def _scalar(context: Context, name: str, x: AnyValue, span: Span) -> Value:
 
 
 def _integer(context: Context, x: AnyValue, span: Span) -> AnyValue:
-    """The whole part of a number, as Python has it."""
+    """Truncate a number, as in Python."""
     if is_number(x) and math.isfinite(x):
         return int(x)
     x = _scalar(context, "int", x, span)
@@ -76,8 +76,8 @@ def _array(context: Context, x: AnyValue, dtype: AnyValue, span: Span) -> AnyVal
 
 
 def converted(context: Context, x: AnyValue, dtype: AnyValue, span: Span) -> AnyValue:
-    """A value in the type that `dtype=` names; as it is for None. Python's own types are weak ones, as the
-    numbers are that they are the types of."""
+    """A value converted to the type that `dtype=` names; unchanged for None. Python's types give weak values,
+    like Python numbers."""
     if dtype is None:
         return x
     if not isinstance(dtype, str) or dtype not in DTYPES:
@@ -113,7 +113,7 @@ def with_dtype(function: Builtin) -> Builtin:
 
 
 def _of_type(name: str) -> Builtin:
-    """A type of NumPy as a function: `np.float32(x)`, of a number or an array."""
+    """A NumPy type as a function: `np.float32(x)`, of a number or an array."""
 
     def convert(context: Context, x: AnyValue, span: Span) -> AnyValue:
         found = array(context, name, x, span)
@@ -125,7 +125,7 @@ def _of_type(name: str) -> Builtin:
 
 
 def _type(context: Context, x: AnyValue, span: Span) -> AnyValue:
-    """`type(x)` as a function: it converts to the type of x."""
+    """`type(x)` as a function, which converts to the type of x."""
     if is_number(x):
         return FunctionValue(type(x).__name__, ("x",), CONVERSIONS[type(x).__name__])
     found = array(context, "type", x, span)

@@ -1,7 +1,7 @@
 """Linear algebra beyond solving: `eigh`, `eigvalsh`, `svd`, `qr`, `pinv`, `lstsq` and `expm`.
 
 A matrix is decomposed once by a library routine. Its parts are calls that take the matrix and the
-decomposition, and each has its own derivative. Eigenvalues therefore never need what only eigenvectors need.
+decomposition, and each has its own derivative. So eigenvalues do not need the derivatives of eigenvectors.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _part(context: Context, name: str, factor: str, a: Value, ends: Shape, span:
 
 
 def _column(found: Value) -> Value:
-    """A matrix of one column as a vector."""
+    """A single-column matrix as a vector."""
     return Value(found.shape[:-1], found.element, found.weak)
 
 
@@ -76,7 +76,7 @@ def _tall(context: Context, name: str, a: AnyValue, span: Span) -> Value:
 
 
 def qr(context: Context, a: AnyValue, mode: AnyValue, span: Span) -> AnyValue:
-    """Q with orthonormal columns and an upper triangle R, Q R = A."""
+    """Q with orthonormal columns and an upper triangular R, Q R = A."""
     if mode not in (None, "reduced", "r"):
         context.fail(ParseError, f"qr has no mode {mode!r}", span, 'the modes are "reduced" and "r"')
     value = _tall(context, "qr", a, span)
@@ -115,7 +115,7 @@ def svd(context: Context, a: AnyValue, full_matrices: AnyValue, compute_uv: AnyV
 
 
 def pinv(context: Context, a: AnyValue, rcond: AnyValue, span: Span) -> Value:
-    """The pseudoinverse, which takes singular values up to `rcond` times the largest for 0."""
+    """The pseudoinverse, treating singular values up to `rcond` times the largest as 0."""
     return _inverted(context, "pinv", matrix(context, "pinv", a, span), rcond, span)
 
 
@@ -135,9 +135,9 @@ def _inverted(context: Context, name: str, value: Value, rcond: AnyValue, span: 
 
 
 def _smallest(context: Context, name: str, a: Value, rcond: AnyValue, span: Span) -> Value:
-    """The part of the largest singular value up to which one is taken for 0, as a matrix of one element.
-
-    Unless it is given, it is NumPy's for least squares: the rounding of a number times the longer side."""
+    """The fraction of the largest singular value up to which others are treated as 0, as a matrix of one
+    element. The default is NumPy's for least squares: the rounding error of a number times the longer
+    side."""
     given = rcond if isinstance(rcond, Value) else None
     if not (
         rcond is None or is_number(rcond) or (given is not None and not given.rank and given.dtype != "bool")
@@ -151,7 +151,7 @@ def _smallest(context: Context, name: str, a: Value, rcond: AnyValue, span: Span
 
 
 def lstsq(context: Context, a: AnyValue, b: AnyValue, rcond: AnyValue, span: Span) -> AnyValue:
-    """Of the x with the least sum of squares of a @ x - b the shortest, and that sum."""
+    """The shortest x that minimises the sum of squares of a @ x - b, and that sum."""
     value, right = matrix(context, "lstsq", a, span), rearranging.array(context, "lstsq", b, span)
     found = rearranging.matmul(context, _inverted(context, "lstsq", value, rcond, span), right, span)
     rest = context.elementwise("subtract", (rearranging.matmul(context, value, found, span), right), span)
@@ -160,7 +160,7 @@ def lstsq(context: Context, a: AnyValue, b: AnyValue, rcond: AnyValue, span: Spa
 
 
 def expm(context: Context, a: AnyValue, span: Span) -> AnyValue:
-    """The exponential of a matrix: its power series' sum."""
+    """The exponential of a matrix, the sum of its power series."""
     return prelude(context, "expm", [square(context, "expm", a, span)], span)
 
 

@@ -1,8 +1,9 @@
-"""Functions of functions: `diff`, `grad`, `value_and_grad` and `jvp` as they are written.
+"""Functions of functions: `diff`, `grad`, `value_and_grad` and `jvp` as written in programs.
 
-`diff(u, x)` is the partial derivative of the definition u with respect to its parameter x, at the values that
-its parameters' names have there; `diff(u(x, t), x)` that of an expression, with respect to a name in it, the
-other names held. With names in quotes it is a function: `diff(u, "x", 2)(x, t)`, as `grad(u)(x, t)` is.
+`diff(u, x)` is the partial derivative of the definition u with respect to its parameter x, at the current
+values of its parameters' names; `diff(u(x, t), x)` is that of an expression with respect to a name in it,
+with the other names held constant. With names in quotes it is a function: `diff(u, "x", 2)(x, t)`, like
+`grad(u)(x, t)`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ Function = Closure | FunctionValue
 
 
 def is_partial(node: tree.Call, scope: Mapping[str, AnyValue]) -> bool:
-    """Whether a call is `diff` of something by names of variables, which are not values."""
+    """Whether a call is `diff` with respect to names of variables, rather than values."""
     named = isinstance(node.function, tree.Name) and node.function.id == "diff"
     variables = any(isinstance(a, tree.Name) for a in node.arguments[1:2])
     return named and variables and not isinstance(scope.get("diff"), Closure | FunctionValue)
@@ -48,7 +49,7 @@ def differentiated(
     context: Context, node: tree.Call, function: Function | None, scope: dict[str, AnyValue],
     body: Sequence[tree.Tree],
 ) -> Steps:  # fmt: skip
-    """`diff(u, x, k, t)` of a definition, or of an expression if there is no `function`."""
+    """`diff(u, x, k, t)` of a definition, or of an expression if `function` is None."""
     if node.keywords:
         context.fail(ParseError, "diff takes its arguments by position", node.span, FORMS)
     variables = yield from _variables(context, node, function, scope)
@@ -69,7 +70,7 @@ def differentiated(
 def _variables(
     context: Context, node: tree.Call, function: Function | None, scope: Mapping[str, AnyValue]
 ) -> Generator[Any, AnyValue, Variables]:
-    """The names that `diff` is taken by, and how often by each."""
+    """The variables of `diff`, with the order of each."""
     known = parameters(function) if function is not None else tuple(scope)
     found: list[tuple[str, int]] = []
     for argument in node.arguments[1:]:
@@ -99,7 +100,7 @@ def _similar(function: Function | None) -> str:
 def _argument(
     context: Context, function: Function, name: str, scope: Mapping[str, AnyValue], span: Span
 ) -> AnyValue:
-    """What a parameter's name stands for where `diff(u, x)` is written."""
+    """The value of a parameter's name where `diff(u, x)` is written."""
     if name not in scope or isinstance(scope[name], Function):
         shown = ", ".join(parameters(function))
         context.fail(
@@ -115,7 +116,8 @@ def _check_free(
     context: Context, expression: tree.Expression, variables: Variables, body: Sequence[tree.Tree],
     span: Span,
 ) -> None:  # fmt: skip
-    """Refuse an expression with names that are made from the variable: are they to be held, or not?"""
+    """Refuse an expression with names computed from the variable: it is ambiguous whether to hold them
+    constant."""
     names = _names_in(expression)
     for variable, _ in variables:
         if variable not in _bound_in(body):
@@ -136,12 +138,12 @@ def _names_in(root: tree.Tree) -> set[str]:
 
 
 def _bound_in(body: Sequence[tree.Tree]) -> set[str]:
-    """The names that statements bind, parameters of their definition included."""
+    """The names that statements bind, including parameters of their definition."""
     return {name for targets, _ in _bindings(body) for name in targets}
 
 
 def _made_from(variable: str, body: Sequence[tree.Tree]) -> set[str]:
-    """The names that statements compute from a variable, however indirectly."""
+    """The names that statements compute from a variable, directly or indirectly."""
     bindings = [(t, s) for t, s in _bindings(body) if s]
     made = {variable}
     while True:
@@ -152,7 +154,7 @@ def _made_from(variable: str, body: Sequence[tree.Tree]) -> set[str]:
 
 
 def _bindings(body: Sequence[tree.Tree]) -> list[tuple[set[str], set[str]]]:
-    """The names that each statement or clause binds, and those that it makes them from."""
+    """The names that each statement or clause binds, and those it reads."""
     found: list[tuple[set[str], set[str]]] = []
     for node in postorder(body, tree.children):
         match node:
@@ -291,7 +293,7 @@ def checked_order(context: Context, order: AnyValue, span: Span) -> int:
 
 def positions(context: Context, function: Function, wrt: AnyValue, args: Sequence[AnyValue],
               span: Span) -> list[int]:  # fmt: skip
-    """The arguments that `wrt` names, or all that are floats."""
+    """The arguments that `wrt` names, or all float arguments."""
     names = parameters(function)
     if wrt is None:
         given = [as_array(a) for a in args]

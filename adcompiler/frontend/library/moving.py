@@ -1,4 +1,4 @@
-"""NumPy's functions that only move elements, as index expressions: stacks, repeats, rolls, flips, gathers."""
+"""NumPy functions that only move elements, as index expressions: stacks, repeats, rolls, flips, gathers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Widths = tuple[Element, Element]
 def pad(
     context: Context, x: AnyValue, pad_width: AnyValue, mode: AnyValue, constant_values: AnyValue, span: Span
 ) -> Value:
-    """The array with `pad_width` elements before and behind each axis."""
+    """The array with `pad_width` elements before and after each axis."""
     value = rearranging.array(context, "pad", x, span)
     mode = "constant" if mode is None else mode
     if mode not in MODES:
@@ -43,7 +43,7 @@ def pad(
 
 
 def _widths(context: Context, rank: int, given: AnyValue, span: Span) -> list[Widths]:
-    """A width before and one behind for each axis, as NumPy broadcasts what is given."""
+    """A width before and after each axis, broadcast as in NumPy."""
     pairs = given if isinstance(given, tuple) else (given,)
     if not any(isinstance(one, tuple) for one in pairs):
         pairs = (tuple(pairs),)
@@ -87,7 +87,7 @@ def _along(
 
 
 def _folded(mode: str, at: Element, n: Element) -> Element:
-    """The index that an index outside stands for, where the array goes on to and fro, or again and again."""
+    """The index that an index outside maps to, in modes that mirror or repeat the array."""
     if mode == "wrap":
         return apply("remainder", at, n)
     ends = 1 if mode == "symmetric" else 0  # whether the last element comes twice
@@ -101,7 +101,7 @@ def _folded(mode: str, at: Element, n: Element) -> Element:
 
 
 def one_axis(context: Context, axis: AnyValue, rank: int, span: Span) -> int:
-    """One axis that is known at compile time, counted from 0."""
+    """A single axis known at compile time, counted from 0."""
     axes = axes_of(context, axis, span)
     if axes is None or len(axes) != 1:
         context.fail(ParseError, "one axis is needed", span, "write axis=0")
@@ -109,14 +109,15 @@ def one_axis(context: Context, axis: AnyValue, rank: int, span: Span) -> int:
 
 
 def flat_or_along(context: Context, x: Value, axis: AnyValue, span: Span) -> tuple[Value, int]:
-    """The array and the axis that a function works along: without one, all elements in row-major order."""
+    """The array and the axis that a function works along; without an axis, all elements in row-major
+    order."""
     if axis is None:
         return (x if x.rank == 1 else rearranging.reshape(context, x, (-1,), span)), 0
     return x, one_axis(context, axis, x.rank, span)
 
 
 def replaced(x: Value, axis: int, length: Element, index: Element) -> Value:
-    """The array with another length along an axis, where it is read at `index`."""
+    """The array with another length along an axis, read at `index` there."""
     shape = (*x.shape[:axis], length, *x.shape[axis + 1 :])
     places = rearranging.axes_of(Value(shape, x.element))
     places[axis] = ZERO if unit(x.shape[axis]) else index
@@ -127,12 +128,13 @@ def replaced(x: Value, axis: int, length: Element, index: Element) -> Value:
 
 
 def _ranked(context: Context, x: Value, rank: int, span: Span) -> AnyValue:
-    """An array of less axes with axes of length 1 in front, up to `rank`."""
+    """An array padded to `rank` with leading axes of length 1."""
     return subscript(context, x, [None] * max(rank - x.rank, 0) + [ALL] * x.rank, span)
 
 
 def _joining(name: str, lift: Callable[[Context, Value, Span], AnyValue], axis: int | None) -> Builtin:
-    """`concatenate` of arrays that are lifted to a rank first; without an axis, along the last of two."""
+    """`concatenate` of arrays that are first padded to a rank; without an axis, along the last of at most
+    two."""
 
     def operation(context: Context, arrays: AnyValue, span: Span) -> AnyValue:
         if isinstance(arrays, Value) and 0 < arrays.rank < 3:
@@ -147,7 +149,7 @@ def _joining(name: str, lift: Callable[[Context, Value, Span], AnyValue], axis: 
 
 
 def _joined_rows(context: Context, name: str, x: Value, span: Span) -> AnyValue:
-    """What `hstack`, `vstack` or `column_stack` makes of the rows, or numbers, of one array."""
+    """`hstack`, `vstack` or `column_stack` of the rows, or numbers, of one array."""
     if name == "hstack":
         return x if x.rank == 1 else rearranging.reshape(context, x, (-1,), span)
     if name == "vstack":
@@ -173,7 +175,7 @@ def _column(context: Context, x: Value, span: Span) -> AnyValue:
 
 
 def _at_least(rank: int) -> Callable[..., AnyValue]:
-    """`atleast_1d` or `atleast_2d`: axes of length 1 in front, as many as miss."""
+    """`atleast_1d` or `atleast_2d`: add leading axes of length 1."""
 
     def lifted(context: Context, x: AnyValue, span: Span) -> AnyValue:
         value = rearranging.array(context, f"atleast_{rank}d", x, span)
@@ -189,12 +191,12 @@ def _at_least(rank: int) -> Callable[..., AnyValue]:
 
 
 def real(context: Context, x: AnyValue, span: Span) -> AnyValue:
-    """The real part, and the conjugate: of real numbers they themselves."""
+    """The real part and the conjugate, which equal a real number."""
     return x if is_number(x) else rearranging.array(context, "real", x, span)
 
 
 def imag(context: Context, x: AnyValue, span: Span) -> AnyValue:
-    """The imaginary part: 0 of real numbers."""
+    """The imaginary part: 0 for real numbers."""
     if is_number(x):
         return type(x)(0)
     value = rearranging.array(context, "imag", x, span)
@@ -205,7 +207,7 @@ def imag(context: Context, x: AnyValue, span: Span) -> AnyValue:
 
 
 def tile(context: Context, x: AnyValue, reps: AnyValue, span: Span) -> Value:
-    """The array again and again along its axes; missing numbers in front are 1."""
+    """The array repeated along its axes; missing leading counts are 1."""
     value = rearranging.array(context, "tile", x, span)
     counts = reps if isinstance(reps, tuple) else (reps,)
     times = [rearranging.axis_length(context, n, span) for n in counts]
@@ -220,7 +222,7 @@ def tile(context: Context, x: AnyValue, reps: AnyValue, span: Span) -> Value:
 
 
 def repeat(context: Context, x: AnyValue, repeats: AnyValue, axis: AnyValue, span: Span) -> Value:
-    """Each element of an axis as often as a number says."""
+    """Each element of an axis repeated a given number of times."""
     value, along = flat_or_along(
         context, _vector(context, rearranging.array(context, "repeat", x, span), span), axis, span
     )
@@ -245,7 +247,7 @@ def _times(context: Context, name: str, length: Element, count: Element, span: S
 
 
 def squeeze(context: Context, x: AnyValue, axis: AnyValue, span: Span) -> Value:
-    """Without axes of length 1: those that `axis` names, else those that are known to be of length 1."""
+    """Remove axes of length 1: those named by `axis`, otherwise those known to have length 1."""
     value = rearranging.array(context, "squeeze", x, span)
     lengths = [context.sizes.find(n) for n in value.shape]
     axes = axes_of(context, axis, span)
@@ -269,7 +271,7 @@ def squeeze(context: Context, x: AnyValue, axis: AnyValue, span: Span) -> Value:
 
 
 def expand_dims(context: Context, x: AnyValue, axis: AnyValue, span: Span) -> AnyValue:
-    """With new axes of length 1, at the places that `axis` names in the result."""
+    """Add axes of length 1 at the positions `axis` of the result."""
     value = rearranging.array(context, "expand_dims", x, span)
     axes = axes_of(context, axis, span) or ()
     new = context.normalise(axes, value.rank + len(axes), span)
@@ -304,7 +306,7 @@ def swapaxes(context: Context, x: AnyValue, axis1: AnyValue, axis2: AnyValue, sp
 
 
 def broadcast_to(context: Context, x: AnyValue, shape: AnyValue, span: Span) -> Value:
-    """The array over a shape that it broadcasts to."""
+    """The array broadcast to a shape."""
     value = rearranging.array(context, "broadcast_to", x, span)
     given = shape if isinstance(shape, tuple) else (shape,)
     lengths = context.ranked(tuple(rearranging.axis_length(context, n, span) for n in given), span)
@@ -325,7 +327,7 @@ def broadcast_to(context: Context, x: AnyValue, shape: AnyValue, span: Span) -> 
 
 
 def roll(context: Context, x: AnyValue, shift: AnyValue, axis: AnyValue, span: Span) -> Value:
-    """Elements moved on along axes; what leaves one end comes in at the other."""
+    """Elements shifted cyclically along axes."""
     value = rearranging.array(context, "roll", x, span)
     if axis is None:
         turned = roll(context, rearranging.reshape(context, value, (-1,), span), shift, 0, span)
@@ -343,7 +345,7 @@ def roll(context: Context, x: AnyValue, shift: AnyValue, axis: AnyValue, span: S
 
 
 def _rolled(context: Context, x: Value, shift: AnyValue, axis: int, span: Span) -> Value:
-    """Two reads at a constant distance, so that the gradient is made of two reads too."""
+    """Two reads at a constant distance, so that the gradient also consists of two reads."""
     n = context.sizes.find(x.shape[axis])
     if unit(n):
         return x
@@ -354,7 +356,7 @@ def _rolled(context: Context, x: Value, shift: AnyValue, axis: int, span: Span) 
 
 
 def integer_of(context: Context, what: str, value: AnyValue, span: Span) -> Element:
-    """An integer as an element: a constant, or one that only the call knows."""
+    """An integer as an element: a constant, or one known only at the call."""
     if isinstance(value, int) and not isinstance(value, bool):
         return rearranging.integer(value)
     if isinstance(value, Value) and not value.rank and value.dtype == "i64":
@@ -363,7 +365,7 @@ def integer_of(context: Context, what: str, value: AnyValue, span: Span) -> Elem
 
 
 def flip(context: Context, x: AnyValue, axis: AnyValue, span: Span) -> AnyValue:
-    """Elements in reverse order along axes; along all without `axis`."""
+    """Elements in reverse order along axes; all axes without `axis`."""
     value = rearranging.array(context, "flip", x, span)
     turned = context.normalise(axes_of(context, axis, span), value.rank, span)
     back = SliceValue(None, None, -1)
@@ -376,7 +378,7 @@ def flip(context: Context, x: AnyValue, axis: AnyValue, span: Span) -> AnyValue:
 def take(
     context: Context, x: AnyValue, indices: AnyValue, axis: AnyValue, mode: AnyValue, span: Span
 ) -> AnyValue:
-    """The elements of an axis at integers; of all elements in row-major order without an axis."""
+    """The elements of an axis at integer indices; without an axis, of all elements in row-major order."""
     value, along = flat_or_along(context, rearranging.array(context, "take", x, span), axis, span)
     if mode not in (None, "raise", "wrap", "clip"):
         context.fail(
@@ -393,7 +395,7 @@ def take(
 
 
 def take_along_axis(context: Context, x: AnyValue, indices: AnyValue, axis: AnyValue, span: Span) -> Value:
-    """For each point of `indices` the element along an axis that it names; other axes broadcast."""
+    """For each point of `indices`, the element at that index along an axis; other axes broadcast."""
     value, along = flat_or_along(context, rearranging.array(context, "take_along_axis", x, span), axis, span)
     places = rearranging.array(context, "take_along_axis", indices, span)
     if places.dtype != "i64":
@@ -410,7 +412,7 @@ def take_along_axis(context: Context, x: AnyValue, indices: AnyValue, axis: AnyV
     return rearranging.moved(value, shape, at)
 
 
-# -- of the shape of another ---------------------------------------------------------------------------
+# -- arrays shaped like another ------------------------------------------------------------------------
 
 
 def _like(name: str, number: float) -> Builtin:
@@ -421,7 +423,7 @@ def _like(name: str, number: float) -> Builtin:
 
 
 def full_like(context: Context, x: AnyValue, value: AnyValue, span: Span) -> Value:
-    """A number in the shape and of the type of an array."""
+    """A number broadcast to the shape and type of an array."""
     like = rearranging.array(context, "full_like", x, span)
     filled = rearranging.array(context, "full_like", value, span)
     if filled.rank:

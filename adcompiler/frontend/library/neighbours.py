@@ -44,7 +44,7 @@ def differences(
     append: AnyValue,
     span: Span,
 ) -> AnyValue:
-    """The differences of neighbours along an axis, `n` times."""
+    """The differences of adjacent elements along an axis, `n` times."""
     value = rearranging.array(context, "diff", x, span)
     if not value.rank:
         context.fail(ShapeError, "diff of a scalar", span, "diff takes an array of rank 1 or more")
@@ -62,7 +62,7 @@ def differences(
 
 
 def _slab(context: Context, part: AnyValue, like: Value, axis: int, span: Span) -> Value | None:
-    """What is put before or behind an array: a number stands for one more element."""
+    """An array to prepend or append; a number is one more element."""
     if part is None:
         return None
     value = rearranging.array(context, "diff", part, span)
@@ -73,7 +73,7 @@ def _slab(context: Context, part: AnyValue, like: Value, axis: int, span: Span) 
 
 
 def diff(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
-    """NumPy's differences of an array; the derivative of a function."""
+    """NumPy's differences of an array, or the derivative of a function."""
     first = as_array(args[0]) if args else None
     if isinstance(first, Value) and first.rank and (len(args) == 1 or keywords):
         return DIFFERENCES(context, args, keywords, span)
@@ -83,7 +83,7 @@ def diff(context: Context, args: list[Any], keywords: dict[str, Any], span: Span
 def trapezoid(
     context: Context, y: AnyValue, x: AnyValue, dx: AnyValue, axis: AnyValue, span: Span
 ) -> AnyValue:
-    """The integral along an axis by the trapezoidal rule, over points `x` or at the distance `dx`."""
+    """The integral along an axis by the trapezoidal rule, at points `x` or with spacing `dx`."""
     value = rearranging.array(context, "trapezoid", y, span)
     if not value.rank:
         context.fail(ShapeError, "trapezoid of a scalar", span, "pass values along an axis")
@@ -106,7 +106,8 @@ def trapezoid(
 
 
 def convolve(context: Context, a: AnyValue, v: AnyValue, mode: AnyValue, span: Span) -> AnyValue:
-    """The sums of a[j] v[k - j] over j: of all k, of as many as the longer one has, or of whole overlaps."""
+    """The sums of a[j] v[k - j] over j: for all k ("full"), as many as the longer operand ("same"), or
+    complete overlaps ("valid")."""
     mode = "full" if mode is None else mode
     if mode not in MODES:
         context.fail(ParseError, f"convolve has no mode {mode!r}", span, f"the modes are {', '.join(MODES)}")
@@ -128,7 +129,7 @@ def convolve(context: Context, a: AnyValue, v: AnyValue, mode: AnyValue, span: S
 
 
 def _products(context: Context, left: Value, right: Value, n: Element, m: Element, span: Span) -> AnyValue:
-    """The whole convolution: for each place the sum over the elements of the right one."""
+    """The full convolution: at each place, the sum over the elements of the right operand."""
     length = combine("subtract", combine("add", n, m), ONE)
     j: Element = ZERO if unit(m) else Index(1)
     place = combine("subtract", rearranging.own_index(length, 0), j)
@@ -142,7 +143,7 @@ def _products(context: Context, left: Value, right: Value, n: Element, m: Elemen
 
 
 def cross(context: Context, a: AnyValue, b: AnyValue, axis: AnyValue, span: Span) -> AnyValue:
-    """The vector products of vectors of three along an axis."""
+    """The cross products of vectors of three along an axis."""
     left, right = (rearranging.array(context, "cross", x, span) for x in (a, b))
     rank = max(left.rank, right.rank)
     parts = []

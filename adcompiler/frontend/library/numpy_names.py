@@ -1,4 +1,4 @@
-"""Functions that have another meaning with a NumPy prefix: `np.diff`, `np.max(x, 0)`, `np.trace`."""
+"""Functions that differ with a NumPy prefix: `np.diff`, `np.max(x, 0)`, `np.trace`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from adcompiler.frontend.values.values import AnyValue
 
 
 def _extremum(name: str) -> Builtin:
-    """`np.max(x, axis)`, where `max(a, b)` is Python's."""
+    """`np.max(x, axis)`; without prefix, `max(a, b)` is Python's."""
 
     def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
         if len(args) > 1 and not (args[1] is None or isinstance(args[1], int | tuple)):
@@ -29,7 +29,8 @@ def _extremum(name: str) -> Builtin:
 
 
 def _of_first_axes(name: str) -> Builtin:
-    """What takes the first two axes of an array of higher rank as a matrix; ours takes the last two."""
+    """NumPy functions that treat the first two axes of an array of higher rank as a matrix; ours use the last
+    two."""
 
     def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
         if args:

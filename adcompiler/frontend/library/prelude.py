@@ -17,8 +17,8 @@ from adcompiler.ir.types import as_float
 from adcompiler.ops.build import cast
 
 # N. Higham, "The scaling and squaring method for the matrix exponential revisited" (2005): the approximant of
-# degree 13 is right to rounding for norms up to 5.37. How often is halved has no derivative, as no result
-# depends on it. A matrix that is not finite is not halved at all.
+# degree 13 is accurate to rounding for norms up to 5.37. The number of halvings has no derivative, since the
+# result does not depend on it. A matrix that is not finite is not halved.
 TEXT = """
 def expm(a):
     i = eye(a.shape[-1])
@@ -147,7 +147,7 @@ def _of(name: str, text: str, *more: AnyValue) -> Callable[..., AnyValue]:
 
 
 def _inside(context: Context, values: list[Value], span: Span) -> list[Value]:
-    """The arguments as separate arrays, for loops read them again and again."""
+    """The arguments as separate arrays, because loops read them repeatedly."""
     return [context.bind(f"x{k}", value, span) for k, value in enumerate(values)]
 
 

@@ -1,5 +1,5 @@
-"""Cumulative functions along an axis: `cumsum`, `cumprod`, `cummax`, `cummin` and `logcumsumexp`: a loop over
-the axis that collects its carried value."""
+"""Cumulative functions along an axis: `cumsum`, `cumprod`, `cummax`, `cummin` and `logcumsumexp`, each a loop
+over the axis that collects its carried value."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STEPS = {"cumsum": "add", "cumprod": "multiply", "cummax": "maximum", "cummin": 
 
 
 def _start(name: str, dtype: Dtype) -> float | int:
-    """What a running total starts from."""
+    """The initial value of a running total."""
     if name in ("cumsum", "cumprod"):
         return int(name == "cumprod")
     sign = 1 if name == "cummin" else -1
@@ -36,7 +36,7 @@ def _start(name: str, dtype: Dtype) -> float | int:
 
 
 def running(context: Context, name: str, x: AnyValue, axis: AnyValue, span: Span) -> Value:
-    """The total of the elements up to each, along an axis; of all of them in row-major order without one."""
+    """The cumulative totals along an axis; without one, of all elements in row-major order."""
     value = rearranging.array(context, name, x, span)
     if axis is None and value.rank != 1:
         value, axis = rearranging.reshape(context, value, (-1,), span), 0
@@ -55,7 +55,7 @@ def running(context: Context, name: str, x: AnyValue, axis: AnyValue, span: Span
 
 
 def _scanned(context: Context, name: str, value: Value, along: int, span: Span) -> Value:
-    """The loop over the axis `along`; open axes stand behind it, as the value's other axes do."""
+    """The loop over the axis `along`; open axes follow it, like the value's other axes."""
     lead = open_axes(value.element)
     rest = [k for k in range(value.rank) if k != along]
     order = [along, *lead, *rest]

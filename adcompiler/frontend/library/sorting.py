@@ -1,7 +1,8 @@
 """Order: `sort`, `argsort`, `median`, `quantile`, `searchsorted` and `interp`.
 
-A library routine finds the order, which has no derivative, and elements are gathered by it. A derivative
-therefore goes to the element at a place. Equal elements keep their order, as in NumPy's stable sort.
+A library routine finds the order, which has no derivative, and elements are gathered in that order. So
+derivatives go to the elements at the gathered places. Equal elements keep their order, as in NumPy's stable
+sort.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import apply, cast
 from adcompiler.ops.library import FOUR, call
 
-EXACT = 2**53  # integers up to here are doubles
+EXACT = 2**53  # integers up to this are exact doubles
 METHODS = ("linear", "lower", "higher", "nearest", "midpoint")
 
 
 def _keys(context: Context, name: str, x: Value, span: Span) -> Value:
-    """What is compared, as doubles: every float is one, and so are integers up to 2**53."""
+    """The sort keys as doubles, which represent all floats and integers up to 2**53."""
     if x.dtype == "i64" and not x.weak:
         size = apply("abs", x.element)
         known = apply("less_equal", size, const(EXACT, "i64"))
@@ -43,12 +44,12 @@ def _keys(context: Context, name: str, x: Value, span: Span) -> Value:
 
 
 def _stored(context: Context, x: Value) -> Value:
-    """The value as a separate array, for it is read again in another order."""
+    """The value as a separate array, since it is read again in another order."""
     return Value(x.shape, context.binders.enclose(closed, x.shape, x.element), x.weak)
 
 
 def _order(context: Context, name: str, x: Value, axis: int, span: Span) -> Element:
-    """The place, along an axis, of what stands at each point when it is sorted."""
+    """The place along an axis of each element of the sorted array."""
     if unit(context.sizes.find(x.shape[axis])):
         return ZERO
     order = (*(k for k in range(x.rank) if k != axis), axis)
@@ -72,7 +73,7 @@ def sort(context: Context, x: AnyValue, axis: AnyValue, span: Span) -> Value:
 
 
 def argsort(context: Context, x: AnyValue, axis: AnyValue, span: Span) -> Value:
-    """The places of the elements in ascending order along an axis; equal ones keep their order."""
+    """The indices of the elements in ascending order along an axis; equal ones keep their order."""
     value, along = _last_or(context, "argsort", x, axis, span)
     return Value(value.shape, _order(context, "argsort", value, along, span))
 
@@ -85,7 +86,7 @@ def _last_or(context: Context, name: str, x: AnyValue, axis: AnyValue, span: Spa
 
 
 def _along_last(name: str, operation: Callable[..., AnyValue]) -> Builtin:
-    """A builtin of an array and an axis: the last one if none is given; None for all elements."""
+    """A builtin of an array and an axis: the last one by default, and all elements for None."""
     inner = builtin(name, ("x", "axis"), operation, 1)
 
     def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
@@ -99,7 +100,7 @@ def _along_last(name: str, operation: Callable[..., AnyValue]) -> Builtin:
 
 
 def _at(x: Value, axis: int, place: Value) -> Value:
-    """Sorted elements at places: the axes of `place` first, and one of length 1 where the axis was."""
+    """Sorted elements at places: the axes of `place` come first, and the axis has length 1."""
     lead = place.rank
     places = [rearranging.own_index(n, k + lead) for k, n in enumerate(x.shape)]
     places[axis] = ZERO if unit(x.shape[axis]) else place.element
@@ -111,7 +112,7 @@ def _reduced(
     context: Context, name: str, x: AnyValue, axis: AnyValue, keepdims: AnyValue,
     of: Callable[[Value, int], AnyValue], span: Span,
 ) -> AnyValue:  # fmt: skip
-    """What `of` makes of sorted elements along an axis, whose length is 1 then; NaN if there is any."""
+    """Apply `of` to sorted elements along an axis, which then has length 1; NaN if there is any."""
     given, keeps = rearranging.array(context, name, x, span), flag(context, "keepdims", keepdims, span)
     axes = axes_of(context, axis, span)
     if axes is not None and len(axes) != 1:
@@ -137,7 +138,7 @@ def _reduced(
 
 
 def median(context: Context, x: AnyValue, axis: AnyValue, keepdims: AnyValue, span: Span) -> AnyValue:
-    """The middle of the sorted elements, or the mean of the two in the middle."""
+    """The middle of the sorted elements, or the mean of the two middle ones."""
 
     def middle(x: Value, axis: int) -> AnyValue:
         n = context.sizes.find(x.shape[axis])
@@ -152,7 +153,7 @@ def median(context: Context, x: AnyValue, axis: AnyValue, keepdims: AnyValue, sp
 
 
 def _quantile(name: str, whole: float) -> Callable[..., AnyValue]:
-    """`quantile`, of shares of 1, or `percentile`, of shares of 100."""
+    """`quantile`, with q from 0 to 1, or `percentile`, with q from 0 to 100."""
 
     def operation(
         context: Context,
@@ -183,7 +184,7 @@ def _quantile(name: str, whole: float) -> Callable[..., AnyValue]:
 
 
 def _within(context: Context, name: str, share: Value, whole: float, span: Span) -> None:
-    """Demand that a share lies between 0 and the whole."""
+    """Require that a fraction is between 0 and the whole."""
     least, most = (const(n, share.dtype) for n in (0, int(whole)))
     holds = apply(
         "logical_and", apply("less_equal", least, share.element), apply("less_equal", share.element, most)
@@ -193,7 +194,7 @@ def _within(context: Context, name: str, share: Value, whole: float, span: Span)
 
 
 def _between(context: Context, x: Value, axis: int, share: Value, how: str, span: Span) -> AnyValue:
-    """What lies at a share of the way along a sorted axis; the share's axes come first."""
+    """The value at a fraction of a sorted axis; the fraction's axes come first."""
     do = context.elementwise
     n = context.sizes.find(x.shape[axis])
     if not is_const(n):
@@ -225,7 +226,7 @@ def _between(context: Context, x: Value, axis: int, share: Value, how: str, span
 
 
 def _found(context: Context, name: str, a: Value, v: Value, side: str, span: Span) -> Value:
-    """How many elements of a sorted vector stand before each of `v`."""
+    """The insertion points of `v` in a sorted vector."""
     row = subscript(context, _table(context, name, a, span), [None, ALL], span)
     points = subscript(
         context, Value(v.shape, cast(v.element, "f64"), False), [ALL] * v.rank + [None, None], span
@@ -243,7 +244,7 @@ def _table(context: Context, name: str, a: Value, span: Span) -> Value:
 
 
 def searchsorted(context: Context, a: AnyValue, v: AnyValue, side: AnyValue, span: Span) -> Value:
-    """The places at which elements would stand in a sorted vector; before equal ones, or behind them."""
+    """The insertion points of elements in a sorted vector: before equal ones, or after them."""
     if side not in (None, "left", "right"):
         context.fail(ParseError, f"searchsorted has no side {side!r}", span, 'write side="left" or "right"')
     table, points = (rearranging.array(context, "searchsorted", x, span) for x in (a, v))
@@ -253,7 +254,7 @@ def searchsorted(context: Context, a: AnyValue, v: AnyValue, side: AnyValue, spa
 def interp(
     context: Context, x: AnyValue, xp: AnyValue, fp: AnyValue, left: AnyValue, right: AnyValue, span: Span
 ) -> AnyValue:
-    """The piecewise linear function through points with increasing `xp`; beyond them `left` and `right`."""
+    """The piecewise linear function through points with increasing `xp`; outside, `left` and `right`."""
     do = context.elementwise
     points, table, values = (rearranging.array(context, "interp", one, span) for one in (x, xp, fp))
     table, values = (_stored(context, _table(context, "interp", one, span)) for one in (table, values))

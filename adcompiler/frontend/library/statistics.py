@@ -1,4 +1,4 @@
-"""Statistical functions made from sums and extrema: averages, covariances, softmax, sums by groups."""
+"""Statistical functions built from sums and extrema: averages, covariances, softmax, sums by groups."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def flag(context: Context, name: str, value: AnyValue, span: Span) -> bool:
 def average(
     context: Context, x: AnyValue, axis: AnyValue, weights: AnyValue, keepdims: AnyValue, span: Span
 ) -> AnyValue:
-    """The mean, or that with weights: of the array's shape, or one for each entry of the axis."""
+    """The mean, optionally with weights of the array's shape, or one per entry of the axis."""
     value, keeps = rearranging.array(context, "average", x, span), flag(context, "keepdims", keepdims, span)
     axes = axes_of(context, axis, span)
     if weights is None:
@@ -62,7 +62,7 @@ def average(
 def cov(
     context: Context, m: AnyValue, y: AnyValue, rowvar: AnyValue, bias: AnyValue, ddof: AnyValue, span: Span
 ) -> AnyValue:
-    """The covariances of variables, each a row (a column for rowvar=False) of observations."""
+    """The covariances of variables, whose observations are rows (columns for rowvar=False)."""
     rows = [_rows(context, x, rowvar is not False, span) for x in (m, y) if x is not None]
     value = rearranging.join(context, rows, 0, span) if len(rows) > 1 else rows[0]
     less = known_integer(context, "ddof", ddof, 0 if flag(context, "bias", bias, span) else 1, span)
@@ -74,7 +74,7 @@ def cov(
 
 
 def _rows(context: Context, x: AnyValue, in_rows: bool, span: Span) -> Any:
-    """Observations as a matrix with a row for each variable."""
+    """Observations as a matrix with one row per variable."""
     value = rearranging.array(context, "cov", x, span)
     if value.rank > 2:
         context.fail(
@@ -97,7 +97,7 @@ def _softmax(name: str) -> Builtin:
             remedy = "write axis=-1 for each row, or axis=None for all elements together, as in SciPy"
             context.fail(ParseError, cause, span, remedy)
         axes = axes_of(context, axis, span)
-        # floor has no derivative, and to subtract any number from all does not change the result
+        # floor has no derivative, and subtracting a number from all elements does not change the result
         top = context.reduce("max", context.elementwise("multiply", (value, 1.0), span), axes, True, span)
         less = context.elementwise("subtract", (value, context.elementwise("floor", (top,), span)), span)
         powers = context.elementwise("exp", (less,), span)
@@ -129,7 +129,7 @@ def bincount(
 def segment_sum(
     context: Context, data: AnyValue, segment_ids: AnyValue, num_segments: AnyValue, span: Span
 ) -> AnyValue:
-    """The sums of the rows of each group: the row k of the result is that of the rows whose number is k."""
+    """The sums of rows by group: row k of the result sums the rows of group k."""
     value = rearranging.array(context, "segment_sum", data, span)
     groups = rearranging.array(context, "segment_sum", segment_ids, span)
     return _by_groups(context, "segment_sum", value, groups, num_segments, span)
@@ -161,7 +161,7 @@ def _by_groups(
 def _added(
     context: Context, shape: tuple[Element, ...], domain: tuple[Element, ...], place: Element, body: Element
 ) -> Element:
-    """The read of an array to whose row `place` each row of the domain is added."""
+    """A read of an array to whose row `place` each row of the domain is added."""
     lead = sorted({*open_axes(place), *open_axes(body)}, reverse=True)
     outer = tuple(context.binders.lengths[a] for a in lead)
     moved: dict[int, Element] = {k: Index(k + len(lead)) for k in range(len(domain))}

@@ -80,7 +80,7 @@ def instead(method: str) -> str:
 
 
 def similar(name: str, scope: Mapping[str, Any]) -> str:
-    """A suggestion for an unknown name. A name that NumPy or Python has is not a misspelling."""
+    """A suggestion for an unknown name. A name that exists in NumPy or Python is not a misspelling."""
     own = [n for n in scope if len(n) > 1]
     if near := difflib.get_close_matches(name, own, n=1, cutoff=0.8):
         return f"did you mean {near[0]}?"

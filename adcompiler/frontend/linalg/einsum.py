@@ -14,7 +14,7 @@ from adcompiler.frontend.values.sizes import unit
 from adcompiler.frontend.values.values import AnyValue, Value
 from adcompiler.ir.nodes import Element, Index
 
-Axes = list[str]  # one name for each axis; those of an ellipsis are "...2", "...1", "...0", the last one last
+Axes = list[str]  # one name per axis; those of an ellipsis are "...2", "...1", "...0", in axis order
 Operand = tuple[Value, Axes]
 
 
@@ -41,7 +41,7 @@ def einsum(context: Context, args: list[Any], keywords: dict[str, Any], span: Sp
 
 
 def _letters(context: Context, text: str, rank: int, span: Span) -> Axes:
-    """The axes that a group of letters names, for an array of a rank."""
+    """The axes named by a group of letters, for an array of a rank."""
     before, dots, behind = text.partition("...")
     letters = before + behind
     if letters and not letters.isalpha():
@@ -54,7 +54,7 @@ def _letters(context: Context, text: str, rank: int, span: Span) -> Axes:
 
 
 def _output(context: Context, text: str | None, operands: Sequence[Operand], span: Span) -> Axes:
-    """The axes of the result; if nothing is said, the letters that stand once, in alphabetical order."""
+    """The axes of the result; by default the letters that occur once, in alphabetical order."""
     named = [a for _, axes in operands for a in axes]
     hidden = sorted({a for a in named if a.startswith("...")}, key=lambda a: -int(a[3:]))
     if text is None:
@@ -70,7 +70,7 @@ def _output(context: Context, text: str | None, operands: Sequence[Operand], spa
 
 
 def contracted(context: Context, what: str, operands: Sequence[Operand], kept: Axes, span: Span) -> AnyValue:
-    """The sum over all axes that are not kept, operand by operand: each is summed over as soon as no other
+    """The sum over all axes that are not kept, operand by operand: each axis is summed as soon as no other
     operand has it."""
     lengths: dict[str, Element] = {}
     for value, axes in operands:
@@ -94,7 +94,7 @@ def contracted(context: Context, what: str, operands: Sequence[Operand], kept: A
 def _meet(
     context: Context, what: str, lengths: dict[str, Element], axis: str, n: Element, span: Span
 ) -> None:
-    """One more length of an axis: equal to that known, or one of them is 1."""
+    """Add a length of an axis: it must equal the known one, unless one of them is 1."""
     known = lengths.get(axis)
     if known is None or unit(known):
         lengths[axis] = n
@@ -106,7 +106,7 @@ def _meet(
 
 
 def _diagonal(value: Value, axes: Axes) -> Operand:
-    """A value whose axes have their own names: one that is named twice is a diagonal."""
+    """A value with distinct axis names: a repeated name selects a diagonal."""
     names = list(dict.fromkeys(axes))
     longest = {
         a: max((n for a_, n in zip(axes, value.shape, strict=True) if a_ == a), key=lambda n: not unit(n))
@@ -117,7 +117,7 @@ def _diagonal(value: Value, axes: Axes) -> Operand:
 
 
 def _spread(value: Value, axes: Axes, order: Axes) -> Value:
-    """A value over axes in another order; of length 1 where it has none."""
+    """A value with axes in another order; missing axes have length 1."""
     shape = tuple(value.shape[axes.index(a)] if a in axes else ONE for a in order)
     places = [ZERO if unit(n) else Index(order.index(a)) for a, n in zip(axes, value.shape, strict=True)]
     return rearranging.moved(value, shape, places)

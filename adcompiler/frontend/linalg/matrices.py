@@ -1,4 +1,4 @@
-"""Matrices by their indices: triangles, diagonals, traces, outer and Kronecker products."""
+"""Matrices defined by indices: triangles, diagonals, traces, outer and Kronecker products."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAIRS = "write axes=1, or axes=((1,), (0,))"
 
 
 def matrix(context: Context, name: str, x: AnyValue, span: Span) -> Value:
-    """An argument as a matrix or a stack of them."""
+    """An argument as a matrix or a stack of matrices."""
     value = rearranging.array(context, name, x, span)
     if value.rank < 2:
         context.fail(
@@ -114,7 +114,7 @@ def flat(context: Context, name: str, x: AnyValue, span: Span) -> Value:
 
 
 def outer(context: Context, x: AnyValue, y: AnyValue, span: Span) -> AnyValue:
-    """x[i] y[j] of all elements."""
+    """x[i] y[j] for all elements."""
     x, y = flat(context, "outer", x, span), flat(context, "outer", y, span)
     column = Value((*x.shape, const(1, "i64")), x.element, x.weak)
     return context.elementwise("multiply", (column, y), span)
@@ -135,7 +135,7 @@ def vdot(context: Context, x: AnyValue, y: AnyValue, span: Span) -> AnyValue:
 
 
 def tensordot(context: Context, x: AnyValue, y: AnyValue, axes: AnyValue, span: Span) -> AnyValue:
-    """The sum over the last `axes` axes of x and the first of y, or over the axes that two tuples name."""
+    """The sum over the last `axes` axes of x and the first of y, or over the axes named by two tuples."""
     x, y = rearranging.array(context, "tensordot", x, span), rearranging.array(context, "tensordot", y, span)
     axes = _written(2 if axes is None else axes)
     if isinstance(axes, int) and axes <= min(x.rank, y.rank):
@@ -156,12 +156,12 @@ def tensordot(context: Context, x: AnyValue, y: AnyValue, axes: AnyValue, span: 
 
 
 def _written(value: AnyValue) -> Any:
-    """A list as it is written."""
+    """A list as written."""
     return value.written if isinstance(value, Listed) else value
 
 
 def _axes_of(context: Context, given: AnyValue, rank: int, span: Span) -> tuple[int, ...]:
-    """The axes that one of two tuples names, counted from 0."""
+    """The axes named by one of two tuples, counted from 0."""
     given = _written(given)
     axes = tuple(given) if isinstance(given, tuple | list) else (given,)
     if not all(isinstance(a, int) and not isinstance(a, bool) for a in axes):
@@ -187,7 +187,7 @@ def kron(context: Context, x: AnyValue, y: AnyValue, span: Span) -> AnyValue:
 
 
 def _padded(value: Value, rank: int) -> Value:
-    """Axes of length 1 in front, up to a rank."""
+    """Add leading axes of length 1, up to a rank."""
     more = rank - value.rank
     moved: dict[int, Element] = {k: Index(k + more) for k in range(value.rank)}
     return Value((const(1, "i64"),) * more + value.shape, substitute(value.element, moved), value.weak)

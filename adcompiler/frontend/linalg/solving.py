@@ -1,7 +1,7 @@
 """Linear algebra by library routines: `solve`, `inv`, `det`, `slogdet`, `cholesky`, `solve_triangular`.
 
-They take matrices, or stacks of them: leading axes broadcast. A matrix that is singular, or not positive
-definite, gives NaN (a determinant of 0), where NumPy raises an error.
+They take matrices or stacks of matrices, whose leading axes broadcast. A matrix that is singular, or not
+positive definite, gives NaN (a determinant of 0), where NumPy raises an error.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ ROWS = "the right side must have a row for each row of the matrix"
 def called(
     context: Context, operands: Sequence[Value], make: Callable[..., Array], ends: Shape, span: Span
 ) -> Value:
-    """What `make` makes of the operands as arrays: its last axes are `ends`, before them are those of the
-    stacks. An operand that is the same for all of a stack, or for all open axes, is made once."""
+    """Call `make` on the operands as arrays. The result's last axes are `ends`, after those of the stacks. An
+    operand that is shared by a whole stack, or by all open axes, is computed once."""
     dtype, weak = context.meet(operands)
     stacks = [Value(v.shape[:-2], const(0, "i64")) for v in operands]
     cases = context.broadcast("the stacks", stacks, span)
@@ -57,14 +57,14 @@ def called(
 
 
 def square(context: Context, name: str, x: AnyValue, span: Span) -> Value:
-    """An argument as a square matrix, or a stack of them."""
+    """An argument as a square matrix, or a stack of square matrices."""
     value = matrix(context, name, x, span)
     require_equal(context, f"{name}: the axes of {context.operand(value)}", value.shape[-2:], span, SQUARE)
     return value
 
 
 def require_equal(context: Context, what: str, pair: Shape, span: Span, remedy: str) -> None:
-    """Demand that two lengths are equal."""
+    """Require that two lengths are equal."""
     left, right = pair
     fits = unit(context.sizes.find(left)) == unit(context.sizes.find(right))
     if not fits or not context.sizes.merge(left, right, what, span, remedy):
@@ -73,7 +73,7 @@ def require_equal(context: Context, what: str, pair: Shape, span: Span, remedy: 
 
 
 def _right_side(context: Context, name: str, a: Value, b: AnyValue, span: Span) -> tuple[Value, bool]:
-    """The right side as a matrix, and whether it was a vector."""
+    """The right side as a matrix, and whether it was given as a vector."""
     value = rearranging.array(context, name, b, span)
     if not value.rank:
         context.fail(ShapeError, f"{name}: the right side is a scalar", span, ROWS)
@@ -93,7 +93,7 @@ def _solved(
 
 
 def solve(context: Context, a: AnyValue, b: AnyValue, span: Span) -> Value:
-    """The x of a @ x = b."""
+    """The solution x of a @ x = b."""
     return _solved(
         context, "solve", square(context, "solve", a, span), b,
         lambda a, b: call("solve", a, call("lu", a), b), span,
@@ -118,7 +118,7 @@ def det(context: Context, a: AnyValue, span: Span) -> Value:
 
 
 def slogdet(context: Context, a: AnyValue, span: Span) -> tuple[Value, Value]:
-    """The sign of the determinant, and the logarithm of its magnitude."""
+    """The sign and the log magnitude of the determinant."""
     found = called(
         context, (square(context, "slogdet", a, span),), lambda a: call("slogdet", a, call("lu", a)),
         (const(2, "i64"),), span,
@@ -132,7 +132,7 @@ def slogdet(context: Context, a: AnyValue, span: Span) -> tuple[Value, Value]:
 
 
 def cholesky(context: Context, a: AnyValue, span: Span) -> Value:
-    """The lower triangle L with L Lᵀ = (A + Aᵀ) / 2: only the symmetric part of A counts."""
+    """The lower triangular L with L Lᵀ = (A + Aᵀ) / 2: only the symmetric part of A is used."""
     value = square(context, "cholesky", a, span)
     order = (*range(value.rank - 2), value.rank - 1, value.rank - 2)
     both = context.elementwise("add", (value, rearranging.transpose(context, value, order, span)), span)
@@ -141,7 +141,7 @@ def cholesky(context: Context, a: AnyValue, span: Span) -> Value:
 
 
 def solve_triangular(context: Context, a: AnyValue, b: AnyValue, lower: AnyValue, span: Span) -> Value:
-    """The x of a @ x = b, where only the upper triangle of a counts (the lower one for lower=True)."""
+    """The solution x of a @ x = b, using only the upper triangle of a (the lower one for lower=True)."""
     if not (lower is None or isinstance(lower, bool)):
         context.fail(ParseError, "lower must be True or False", span, "write lower=True")
     value = square(context, "solve_triangular", a, span)

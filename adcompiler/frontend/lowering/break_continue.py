@@ -1,8 +1,9 @@
-"""`break` and `continue`: the statements after them run under the condition that the iteration goes on.
+"""`break` and `continue`: the statements after them run under the condition that the iteration has not been
+left.
 
-Where the iteration has been left, the names that they assign keep their values, by the same masks as in any
-branch. Derivatives of any order are therefore those of the loop that ran. A loop with a `break` also carries
-a boolean, and runs while that is false.
+Once it has been left, the names that they assign keep their values, by the same masks as in any branch. So
+derivatives of any order are those of the iterations that ran. A loop with a `break` also carries a boolean,
+and runs while that is false.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from adcompiler.ir.origins import Within
 from adcompiler.ops.build import apply, cast
 
 OTHER_BRANCH = "assign it before the if or in both branches, or read it inside the branch"
-BROKEN = "break"  # the name of the boolean; no variable bears it
+BROKEN = "break"  # the name of the boolean; no variable can have it
 Left: TypeAlias = bool | Value  # whether an iteration has been left
 Scope: TypeAlias = dict[str, AnyValue]
 
 
 class Leaving(Expressions):
-    """Lowers the bodies of loops that may be left."""
+    """Lowers the bodies of loops with `break` or `continue`."""
 
     def block(self, statements: Sequence[tree.Statement], scope: Scope) -> object:
         """Run statements."""
@@ -41,7 +42,7 @@ class Leaving(Expressions):
         raise NotImplementedError
 
     def condition(self, test: tree.Expression, scope: Scope) -> AnyValue:
-        """The value of a condition: known at compile time, or a scalar of truth."""
+        """The value of a condition: known at compile time, or a boolean scalar."""
         raise NotImplementedError
 
     def chosen(self, test: Value, what: str, then: AnyValue, otherwise: AnyValue, span: Span) -> AnyValue:
@@ -70,7 +71,7 @@ class Leaving(Expressions):
     def chosen_list(
         self, test: Value, what: str, then: AnyValue, otherwise: AnyValue, span: Span
     ) -> AnyValue:
-        """A list after a branch that appends to it: both branches append equally often."""
+        """A list after a branch that appends to it: both branches must append equally often."""
         if not all(isinstance(v, Listed) for v in (then, otherwise)) or len(then) != len(otherwise):
             cause = f"the length of the list {what} depends on values"
             self.fail(
@@ -86,17 +87,17 @@ class Leaving(Expressions):
         return owned
 
     def count_branch(self, statement: tree.If) -> None:
-        """Refuse what would be lowered without end."""
+        """Refuse excessive code duplication."""
         raise NotImplementedError
 
     def entered(self, scope: Scope) -> Scope:
-        """The scope of an iteration that begins, so the loop has not been left."""
+        """The scope at the start of an iteration, where the loop has not been left."""
         if BROKEN in scope:
             scope[BROKEN] = False
         return scope
 
     def iteration(self, statements: Sequence[tree.Statement], scope: Scope) -> Left:
-        """Run statements of a loop's body up to where it is left."""
+        """Run statements of a loop's body until it is left."""
         for k, statement in enumerate(statements):
             match statement:
                 case tree.Leave(word=word):
@@ -110,14 +111,14 @@ class Leaving(Expressions):
         return False
 
     def forked(self, statement: tree.If, rest: Sequence[tree.Statement], scope: Scope) -> Left:
-        """An `if` in which the iteration may be left, and what follows it."""
+        """An `if` that may leave the iteration, with the statements after it."""
         test = self.condition(statement.test, scope)
         if not isinstance(test, Value):
             chosen = statement.body if test else statement.otherwise
             return self.iteration((*chosen, *rest), scope)
         self.count_branch(statement)
         left, right = statement.body, statement.otherwise
-        if ends(left):  # what follows belongs to the other branch
+        if ends(left):  # the rest belongs to the other branch
             right, rest = (*right, *rest), ()
         elif ends(right):
             left, rest = (*left, *rest), ()
@@ -134,7 +135,7 @@ class Leaving(Expressions):
         return self.behind(self.whether(test, one, other, statement.span), rest, scope)
 
     def behind(self, left: Left, rest: Sequence[tree.Statement], scope: Scope) -> Left:
-        """The statements that follow, if the iteration has not been left."""
+        """The following statements, if the iteration has not been left."""
         if left is True or not rest:
             return left
         if left is False:
@@ -151,7 +152,7 @@ class Leaving(Expressions):
     def merge(
         self, test: Value, then: Scope, otherwise: Scope, scope: Scope, statements: Sequence[tree.Statement]
     ) -> None:
-        """Give the names that statements assign what they are after one branch or the other."""
+        """Set the names that statements assign to their values after either branch."""
         names = [n for n in (*assigned(statements), BROKEN) if n in then or n in otherwise]
         span, changed, stores = statements[0].span, Changed(), dict[str, Value | None]()
         for name in names:
@@ -166,7 +167,7 @@ class Leaving(Expressions):
                 scope[name] = self.aliases.either(bound, then.get(name), otherwise.get(name))
 
     def whether(self, test: Value, one: Left, other: Left, span: Span) -> Left:
-        """`one` where the condition holds, else `other`."""
+        """`one` if the condition holds, otherwise `other`."""
         if isinstance(one, bool) and one is other:
             return one
         found = self.where(test, one, other, span)
@@ -174,7 +175,7 @@ class Leaving(Expressions):
         return found
 
     def unbroken(self, scope: Scope, holds: Callable[[], Value]) -> Value:
-        """Whether a loop goes on: it has not been left, and then its own condition holds."""
+        """Whether a loop continues: it has not been left, and its own condition holds."""
         going = apply("logical_not", cast(scope[BROKEN].element, "bool"))
         with self.binders.under(going):
             value = holds()
@@ -184,7 +185,8 @@ class Leaving(Expressions):
     def written_out(
         self, statement: tree.For, items: Sequence[Callable[[Scope], AnyValue]], scope: Scope
     ) -> None:
-        """A loop over a tuple, or of a few iterations: each stands in what is left of the one before."""
+        """An unrolled loop over a tuple or few iterations: each iteration is lowered within the part of the
+        previous one that was not left."""
         outer, scopes = scope.get(BROKEN, False), list[tuple[Value, Scope]]()
         here, names = scope, assigned((statement,))
         here[BROKEN] = False

@@ -1,8 +1,8 @@
-"""Mistakes that are wrong for all arguments, found before the first call: names, attributes, arguments that a
+"""Errors that occur for all arguments, found before the first call: names, attributes, arguments that a
 function does not take, strings as operands.
 
-This runs the lowering on values of which nothing is known. Steps that need to know them are skipped; errors
-are raised by the same code, with the same messages, as in a call.
+This runs the lowering on unknown values. Steps that need known values are skipped; errors are raised by the
+same code, with the same messages, as in a call.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from adcompiler.frontend.values.values import (
 from adcompiler.ir.nodes import const
 from adcompiler.ops.table import TABLE
 
-SCALAR = Value((), const(0.0, "f64"))  # in whose words attributes are refused
+SCALAR = Value((), const(0.0, "f64"))  # stands for unknown values in messages about attributes
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A value of which nothing is known, or (an `array`) that it is a number or an array."""
+    """An unknown value, or (an `array`) an unknown number or array."""
 
     array: bool = False
 
@@ -55,14 +55,14 @@ ANY, ARRAY = Unknown(), Unknown(array=True)
 
 
 def check(closure: Closure) -> None:
-    """Raise what a call of a definition raises with any arguments: all of it, as one error."""
+    """Raise the errors that a call of a definition raises for all arguments, as one error."""
     if found := mistakes(closure):
         raise Error.together(found)
 
 
 def mistakes(closure: Closure, found: Sequence[Error] = ()) -> list[Error]:
-    """What is wrong with a definition, and with those that it calls, for all arguments; `found` is what is
-    known already."""
+    """The errors of a definition, and of those that it calls, for all arguments, after those already
+    `found`."""
     checker = _Checker(closure.source)
     checker.errors += found
     work, seen = [closure], {closure.definition}
@@ -81,7 +81,7 @@ def mistakes(closure: Closure, found: Sequence[Error] = ()) -> list[Error]:
 
 
 class _Checker(Lowering):
-    """Lowers nothing; `called` are the definitions that were called."""
+    """Lowers nothing; `called` lists the definitions that were called."""
 
     def definition(self, closure: Closure) -> None:
         """Check the body of a definition on unknown arguments."""
@@ -99,23 +99,23 @@ class _Checker(Lowering):
             self.never_returns(closure)
 
     def no_result(self, definition: tree.Def) -> None:
-        """No call returns a text; other definitions may, to each other."""
+        """No call may return a string; definitions may, to each other."""
         texts = [next(_texts(value), None) for value in self.returned]
         if texts and all(text is not None for text in texts):
             no_result(self, texts[-1], result_span(definition))
 
     def __init__(self, source: Any) -> None:
         super().__init__(source)
-        self.returned: list[AnyValue] = []  # by the definition that was checked last
+        self.returned: list[AnyValue] = []  # by the definition checked last
         self.called: list[Closure] = []
         self.errors: list[Error] = []
-        self.elements = False  # whether the builtin that is called is of elements
+        self.elements = False  # whether the called builtin is elementwise
 
     # -- statements ----------------------------------------------------------------------------
 
     @contextmanager
     def collected(self) -> Iterator[None]:
-        """What is refused inside is reported with the rest."""
+        """Collect errors raised inside."""
         try:
             yield
         except Error as error:
@@ -133,7 +133,7 @@ class _Checker(Lowering):
         return None
 
     def one(self, statement: tree.Statement, scope: dict[str, AnyValue]) -> None:
-        """Check a statement; if the header of a block is refused, its body is checked all the same."""
+        """Check a statement; if the header of a block has an error, its body is checked as well."""
         match statement:
             case tree.Return():
                 self.returned.append(ANY)
@@ -154,7 +154,7 @@ class _Checker(Lowering):
                 self.statement(statement, scope)
 
     def either(self, statement: tree.If, scope: dict[str, AnyValue]) -> None:
-        """Both branches, unless the condition is a number; what they assign is unknown."""
+        """Check both branches, unless the condition is a number; assigned names become unknown."""
         test: AnyValue = ANY
         with self.collected():
             test = self.expression(statement.test, scope)
@@ -168,7 +168,7 @@ class _Checker(Lowering):
     def once(
         self, statement: tree.For | tree.While, scope: dict[str, AnyValue], item: AnyValue = ANY
     ) -> None:
-        """The body of a loop, in which what it assigns may have any value, except for its own `item`."""
+        """Check the body of a loop, in which assigned names are unknown, except its own `item`."""
         names = assigned((statement,))
         scope.update((n, ANY) for n in names if n in scope)
         if isinstance(statement, tree.For):
@@ -240,7 +240,7 @@ class _Checker(Lowering):
         return ANY
 
     def ranged(self, node: tree.Call, scope: dict[str, AnyValue]) -> Steps:
-        """A number of a range; bounds of which nothing is known may be any integers."""
+        """A number of a range; unknown bounds may be any integers."""
         bounds = []
         for argument in node.arguments:
             value = yield argument, scope
@@ -285,7 +285,7 @@ class _Checker(Lowering):
             bits = TABLE[op].kind == "integer" and any(isinstance(a, float) for a in args)
             if not bits and all(isinstance(a, Unknown) or is_number(a) for a in args):
                 return ARRAY
-            args = [SCALAR if isinstance(a, Unknown) else a for a in args]  # one of the others is refused
+            args = [SCALAR if isinstance(a, Unknown) else a for a in args]  # another argument is refused
         return super().elementwise(op, args, span)
 
     def compare(self, node: tree.Compare) -> Steps:
@@ -323,7 +323,7 @@ class _Checker(Lowering):
         return ANY if node.kind == "list" else tuple(items)
 
     def part(self, value: AnyValue, node: tree.Attribute) -> AnyValue:
-        """A field of a container may have any name, but those of Python's own."""
+        """A field of a container may have any name, except Python's dunder names."""
         private = node.name.startswith("__") and node.name.endswith("__")
         known = node.name in ("T", "shape", "ndim", "size")
         if isinstance(value, Unknown) and (known or not (value.array or private)):
@@ -369,7 +369,7 @@ class _Checker(Lowering):
         return ANY if any(isinstance(a, tuple) for a in args) else ARRAY
 
     def bound(self, span: Span, given: Mapping[str, AnyValue] = NOTHING) -> None:
-        """Binds the arguments of a builtin; only axes and strings are checked."""
+        """Bind the arguments of a builtin; only axes and strings are checked."""
         if not isinstance(given.get("axis", ANY), Unknown):
             axes_of(self, given["axis"], span)
         if not (self.elements or isinstance(next(iter(given.values()), ANY), str)):
@@ -384,7 +384,7 @@ def _is_unknown(index: AnyValue) -> bool:
 
 
 def _texts(value: AnyValue) -> Iterator[str]:
-    """The texts in a result."""
+    """The strings in a result."""
     if isinstance(value, str):
         yield value
     for part in value if isinstance(value, tuple) else ():

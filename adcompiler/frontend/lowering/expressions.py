@@ -1,7 +1,7 @@
-"""Expressions, from the syntax tree to values.
+"""Lowers expressions from the syntax tree to values.
 
-Expressions may be deeper than Python's stack, so each lowering method is a generator: it yields
-the subtree it needs and is resumed with that subtree's value. `expression` keeps the stack.
+Expressions may be deeper than Python's stack, so each lowering method is a generator: it yields the subtree
+it needs and is resumed with that subtree's value. `expression` keeps the stack.
 """
 
 from __future__ import annotations
@@ -62,22 +62,22 @@ from adcompiler.ir.origins import tracked
 from adcompiler.ops.build import apply, cast
 from adcompiler.pytree.containers import Container
 
-# A subtree whose value is needed, with the names that are visible in it where they are others.
+# A subtree whose value is needed, with its scope if that differs.
 Steps = Generator[tree.Expression | tuple[tree.Expression, dict[str, Any]], AnyValue, AnyValue]
 
 
-# What reads the lengths of an array, and none of its elements: stores through other names change neither.
+# Builtins that read only the lengths of an array, which stores through other names do not change.
 MEASURES = tuple(BUILTINS[name] for name in ("len", "zeros_like", "ones_like", "empty_like"))
 
 
 def measured(node: tree.Expression, scope: Mapping[str, AnyValue]) -> Value | None:
-    """The array that a name stands for, of which only the lengths are asked."""
+    """The array with a name, if only its lengths are needed."""
     value = scope.get(node.id) if isinstance(node, tree.Name) else None
     return value if isinstance(value, Value) else None
 
 
 class Expressions(Context):
-    """Lowers expressions; `scope` holds the names that are visible."""
+    """Lowers expressions; `scope` holds the visible names."""
 
     body: tuple[tree.Tree, ...]
 
@@ -99,7 +99,7 @@ class Expressions(Context):
         return shared(found, viewed if isinstance(viewed, Value) else None)
 
     def unsupported(self, node: tree.Tree) -> NoReturn:
-        """Refuse what the grammar knows but lowering does not take."""
+        """Refuse syntax that lowering does not support."""
         kind = type(node).__name__.lower()
         self.fail(ParseError, f"{kind}: this construct is not supported yet", node.span)
 
@@ -157,7 +157,7 @@ class Expressions(Context):
 
     def literal(self, node: tree.Number | tree.Text) -> Steps:
         return node.value
-        yield node  # never reached: it makes a generator of a method that needs no subtree
+        yield node  # unreachable: makes this method a generator
 
     def name(self, node: tree.Name, scope: dict[str, AnyValue]) -> Steps:
         if node.id in scope:
@@ -221,7 +221,7 @@ class Expressions(Context):
     def binary(self, node: tree.Binary) -> Steps:
         left = yield node.left
         right = yield node.right
-        self.aliases.read(left, named(node.left), node.left.span)  # the right side may have stored in it
+        self.aliases.read(left, named(node.left), node.left.span)  # the right side may have stored to it
         displays = is_display(node.left, self.repeated), is_display(node.right, self.repeated)
         if node.op == "*" and any(displays):
             self.repeated.add(node)
@@ -230,7 +230,7 @@ class Expressions(Context):
     def operated(
         self, symbol: str, left: AnyValue, right: AnyValue, span: Span, displays: tuple[bool, bool]
     ) -> AnyValue:
-        """The value of `left symbol right`; `displays` says which are lists that are written right there."""
+        """The value of `left symbol right`; `displays` marks operands that are list displays."""
         if symbol == "@":
             return selections.product(self, left, right, span)
         op = self.operator(symbol, span)
@@ -295,7 +295,7 @@ class Expressions(Context):
         return result
 
     def reached(self, op: str, left: AnyValue) -> tuple[Element, ...]:
-        """The condition under which the operand behind `left and` or `left or` is evaluated."""
+        """The condition under which the second operand of `left and` or `left or` is evaluated."""
         if not isinstance(left, Value) or left.rank:
             return ()
         condition = cast(left.element, "bool")
@@ -323,7 +323,7 @@ class Expressions(Context):
         return listed(self, items, node.span) if node.kind == "list" else tuple(items)
 
     def attribute(self, node: tree.Attribute, scope: dict[str, AnyValue]) -> Steps:
-        if (whole := dotted(node)) in scope:  # of a module around the function
+        if (whole := dotted(node)) in scope:  # a module captured from around the function
             return (yield tree.Name(node.span, whole or ""))
         if (prefix := library(node.value, scope)) is not None:
             if prefix not in PREFIXES:
@@ -343,7 +343,7 @@ class Expressions(Context):
         return self.aliases.read(found, named(node), node.span)
 
     def part(self, value: AnyValue, node: tree.Attribute) -> AnyValue:
-        """The part of a value with a name."""
+        """The attribute of a value."""
         if isinstance(value, Value):
             if node.name == "T":
                 return transpose(self, value, None, node.span)
@@ -378,7 +378,7 @@ class Expressions(Context):
                 self.fail(ParseError, cause, node.function.span, "write * to multiply")
         args: list[AnyValue] = []
         keywords: dict[str, AnyValue] = {}
-        owner: tree.Expression | None = None  # of a method: the array is the first argument
+        owner: tree.Expression | None = None  # for a method, the array, passed as first argument
         if isinstance(node.function, tree.Attribute) and dotted(node.function) not in scope:
             owner = node.function.value if library(node.function.value, scope) is None else None
         if owner is not None:
@@ -406,13 +406,13 @@ class Expressions(Context):
         return self.invoke(target, args, keywords, node.span)
 
     def type_named(self, node: tree.Expression, scope: dict[str, AnyValue]) -> Steps:
-        """The type that an expression names: `np.float32`, `x.dtype`; None for any other expression."""
+        """The type that an expression names: `np.float32`, `x.dtype`; None for other expressions."""
         if isinstance(node, tree.Attribute) and node.name == "dtype":
             return getattr(as_array((yield node.value)), "dtype", "float")
         return dtype_named(node, scope)
 
     def unpacked(self, node: tree.Starred, value: AnyValue) -> tuple[AnyValue, ...]:
-        """The arguments that `*value` stands for."""
+        """The arguments given by `*value`."""
         if not isinstance(value, tuple):
             remedy = "its length must be known at compile time: write out each argument, such as x[0], x[1]"
             self.fail(ParseError, f"'*' unpacks a tuple here, not {describe(value)}", node.span, remedy)
@@ -423,7 +423,8 @@ class Expressions(Context):
         return isinstance(target, Closure | FunctionValue)
 
     def function_named(self, node: tree.Expression, scope: Mapping[str, AnyValue]) -> AnyValue:
-        """The function that an expression names: a def, or a builtin that is not a variable; else None."""
+        """The function that an expression names: a def, or a builtin not shadowed by a variable; else
+        None."""
         if not isinstance(node, tree.Name):
             return None
         if node.id in scope:
@@ -431,8 +432,8 @@ class Expressions(Context):
         return as_value(node.id) if node.id in BUILTINS and node.id not in CONSTANTS else None
 
     def callee(self, node: tree.Call, scope: dict[str, AnyValue]) -> Any:
-        """What is called: a def, another compiled function, a builtin, or a method of an array; None for
-        what a call gives."""
+        """The target of a call: a def, another compiled function, a builtin, or a method of an array; None
+        for the result of a call."""
         match node.function:
             case tree.Call():
                 return None
@@ -488,14 +489,14 @@ class Expressions(Context):
         self.fail(ParseError, "only a function's name can be called", node.function.span)
 
     def foreign(self, prefix: str, node: tree.Attribute) -> NoReturn:
-        """Refuse a name of a library of which programs know no names."""
+        """Refuse a name of an unsupported library."""
         self.fail(
             ParseError, f"{dotted(node)} is not part of the language", node.span, ours(prefix, node.name)
         )
 
 
 def named(node: tree.Expression) -> str:
-    """The name that an element or a part is read of."""
+    """The name whose element or part is read."""
     while isinstance(node, tree.Subscript | tree.Attribute):
         node = node.value
     return node.id if isinstance(node, tree.Name) else ""
@@ -506,5 +507,5 @@ def _is_bool(value: AnyValue) -> bool:
 
 
 def is_static(value: AnyValue) -> bool:
-    """Whether a value is compared at compile time: a text or None, as a container may hold."""
+    """Whether a value is compared at compile time: a string or None, as in a container."""
     return value is None or isinstance(value, str)

@@ -13,7 +13,7 @@ from adcompiler.frontend.values.values import Closure
 from adcompiler.ir.walk import postorder
 
 HERE = Span(1, 1, 1, 1)
-# SymPy's name: the language's. Names that agree are found in the rule table.
+# From SymPy's names to ours. Names that agree are found in the rule table.
 CALLS = {
     "Abs": "abs", "Max": "maximum", "Min": "minimum", "ceiling": "ceil", "Heaviside": "heaviside",
     "loggamma": "lgamma", "Mod": "remainder", "acosh": "acosh", "asinh": "asinh", "atanh": "atanh",
@@ -48,8 +48,8 @@ def is_sympy(source: Any) -> bool:
 def closure_from_sympy(source: Any, name: str | None, args: Sequence[str] | None) -> Closure:
     """The definition of a SymPy expression, or of a matrix of them (an array).
 
-    Its parameters are its symbols, sorted by name, unless `args` names them. Raises ParseError for what
-    the language has no name for.
+    Its parameters are its symbols, sorted by name, unless `args` names them. Raises ParseError for functions
+    that the language lacks.
     """
     source = source.as_immutable() if hasattr(source, "as_immutable") else source
     if UNEVALUATED.intersection(type(node).__name__ for node in postorder([source], lambda n: n.args)):
@@ -77,7 +77,7 @@ def closure_from_sympy(source: Any, name: str | None, args: Sequence[str] | None
 
 
 def _text(source: Any) -> str:
-    """A SymPy expression as SymPy prints it, which it does recursively."""
+    """A SymPy expression as text; SymPy prints recursively."""
     try:
         return str(source)
     except RecursionError:
@@ -85,7 +85,7 @@ def _text(source: Any) -> str:
 
 
 def _nested(part: Any, source: Source) -> tree.Expression:
-    """Lists of expressions are stacked into arrays."""
+    """Stack lists of expressions into arrays."""
     if isinstance(part, list):
         return _call("stack", tree.Sequence(HERE, "tuple", tuple(_nested(p, source) for p in part)))
     made: dict[Any, tree.Expression] = {}
@@ -102,7 +102,7 @@ def _parts(node: Any) -> Sequence[Any]:
 
 
 def _has_meaning(kind: str) -> bool:
-    """Whether the language has a name for a kind of SymPy's."""
+    """Whether the language supports a SymPy class."""
     return kind in CALLS or kind in SAME or kind in RELATIONS or kind in BUILD
 
 
@@ -165,7 +165,7 @@ def _plus_one(x: tree.Expression) -> tree.Expression:
 
 
 def _piecewise(args: list[tree.Expression]) -> tree.Expression:
-    """The first value whose condition holds; nan where none does."""
+    """The first value whose condition holds; nan if none does."""
     result: tree.Expression = tree.Number(HERE, math.nan)
     for value, condition in reversed(list(zip(args[::2], args[1::2], strict=True))):
         certain = isinstance(condition, tree.Number) and condition.value
@@ -183,7 +183,7 @@ BUILD: dict[str, Callable[[list[tree.Expression]], tree.Expression]] = {
     "Or": lambda args: tree.Boolean(HERE, "or", tuple(args)),
     **{kind: _one_over(name) for kind, name in RECIPROCALS.items()},
     "factorial": lambda args: _call("gamma", _plus_one(args[0])),
-    "re": lambda args: args[0],  # symbols are real numbers here
+    "re": lambda args: args[0],  # symbols are real here
     "conjugate": lambda args: args[0],
     "Not": lambda args: tree.Unary(HERE, "not", args[0]),
     "Piecewise": _piecewise,

@@ -1,7 +1,7 @@
 """`out.append(v)` in loops: the list becomes an array as long as the loops, and appends become stores.
 
-The loop is lowered twice. The first time shows how many elements an iteration appends, and of which type.
-Then the list is an array, and the place of each element follows from the number of the iteration.
+The loop is lowered twice. The first time determines how many elements an iteration appends, and their type.
+Then the list is an array, and the place of each element follows from the iteration's number.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SAME = "append numbers or arrays of one shape"
 
 @dataclass(slots=True)
 class Lists:
-    """The lists that one loop appends to, and how many elements each has at the beginning of an iteration."""
+    """The lists that a loop appends to, and their lengths at the start of an iteration."""
 
     names: Sequence[str] = ()
     starts: dict[str, Element] = field(default_factory=dict)
@@ -80,19 +80,19 @@ class Appending(Returning):
                 DtypeError, f"{name} is a list that the caller made", call.span, "append in its own function"
             )
         array, count = scope[place.key], combine("add", place.count, ONE)
-        if not place.around:  # a loop has ended, so the array is as long as the list
+        if not place.around:  # after the loop, so the array is as long as the list
             array = self.longer(array, place.count, count)
         scope[place.key] = self.bind(name, self.with_row(array, place.count, row, name, call.span), call.span)
         scope[name] = replace(place, count=count)
         self.aliases.keep(value, place.kept)
 
     def own_statements(self) -> list[tree.Statement]:
-        """The statements of the definition that is lowered now."""
+        """The statements of the definition being lowered."""
         return [s for s in self.body if isinstance(s, tree.Statement)]
 
     def apart(self, statement: tree.If, scope: Scope) -> tuple[tree.Statement, ...] | None:
-        """An `if` all branches of which append to one list of a loop last, as one that chooses the element,
-        and the append behind it; None for any other."""
+        """Split an `if` whose branches all append to one list of a loop last into one that selects the
+        element, and the append after it; None for any other."""
         calls = last_appends((statement,))
         names = {name for c in calls if (name := appended(tree.Bare(c.span, c)))}
         if len(names) != 1 or not isinstance(scope.get(*names), AppendedList | AppendProbe):
@@ -102,14 +102,14 @@ class Appending(Returning):
         return *naming((statement,), element), tree.Bare(call.span, call)
 
     def longer(self, array: Value, count: Element, total: Element) -> Value:
-        """An array with zeros behind its `count` rows."""
+        """An array with zeros after its first `count` rows."""
         kept = apply("less", Index(0), count)
         return Value(
             (total, *array.shape[1:]), select(kept, array.element, const(0, array.dtype)), array.weak
         )
 
     def row(self, value: AnyValue, span: Span) -> Value:
-        """The appended value, as an element of an array; a tuple is a row."""
+        """The appended value as an element of an array; a tuple is a row."""
         value = as_array(listed(self, value, span) if isinstance(value, tuple) else value)
         if isinstance(value, int | float):
             return Value((), const(value, self.meet((value,))[0]), weak=True)
@@ -129,7 +129,7 @@ class Appending(Returning):
         return Value(array.shape, select(here, element, cast(array.element, dtype)), weak)
 
     def same_shape(self, name: str, shape: Shape, row: Value, span: Span) -> None:
-        """Demand that all elements of a list have one shape."""
+        """Require that all elements of a list have one shape."""
         what = f"the elements of {name}, a list that a loop appends to,"
         fits = row.rank == len(shape) and all(
             self.sizes.merge(a, b, what, span) for a, b in zip(shape, row.shape, strict=True)
@@ -140,18 +140,18 @@ class Appending(Returning):
     # -- loops -----------------------------------------------------------------------------------
 
     def lists_of(self, loop: Loop, scope: Scope) -> list[str]:
-        """The lists from before a loop that it appends to."""
+        """The lists defined before a loop to which it appends."""
         bound = set(assigned((loop,), lists=False))
         names = [n for n in appends(loop.body) if n not in bound]
         return [n for n in names if isinstance(scope.get(n), Listed | AppendedList | AppendProbe)]
 
     def refuse_lists(self, loop: Loop, scope: Scope) -> None:
-        """A loop of which only values tell how often it runs appends to no list."""
+        """A loop whose length depends on values must not append to lists."""
         if names := self.lists_of(loop, scope):
             self.unknown_length(names[0], loop.span, (loop,))
 
     def growing(self, loop: tree.For, items: Iterable, scope: Scope, run: Any) -> Lists:
-        """Prepare the lists that a loop appends to; `run` lowers the loop on another scope."""
+        """Prepare the lists that a loop appends to; `run` lowers the loop in another scope."""
         names = self.lists_of(loop, scope)
         if not names:
             return Lists()
@@ -176,7 +176,7 @@ class Appending(Returning):
         return Lists(names, {n: scope[n].count for n in names}, items.length)
 
     def prepare(self, name: str, probe: AppendProbe, scope: Scope, loop: tree.For) -> None:
-        """Make a list an array of the length that it has after a loop."""
+        """Turn a list into an array of the length that it has after a loop."""
         rows = [*([] if probe.first is None else [probe.first]), *probe.kinds.values()]
         shape, span = rows[0].shape, loop.span
         for statement, row in probe.kinds.items():
@@ -200,7 +200,7 @@ class Appending(Returning):
         scope[name] = AppendedList(key, count, len(self.binders.path), (), probe.per, kept)
 
     def enter(self, lists: Lists, loop: tree.For, step: Element, scope: Scope) -> None:
-        """The lists at the beginning of an iteration."""
+        """The lists at the start of an iteration."""
         depth = len(self.binders.path)
         for name in lists.names:
             place = scope[name]
@@ -211,7 +211,7 @@ class Appending(Returning):
                 scope[name] = replace(place, count=count, depth=depth, around=(loop, *place.around))
 
     def complete(self, lists: Lists, loop: tree.For, step: Element, scope: Scope) -> None:
-        """Demand that an iteration appended as many elements as each does."""
+        """Require that each iteration appends the same number of elements."""
         for name in lists.names:
             place = scope[name]
             if isinstance(place, AppendProbe):
@@ -223,7 +223,7 @@ class Appending(Returning):
                     self.unknown_length(name, loop.span, (loop,))
 
     def leave(self, lists: Lists, loop: tree.For, scope: Scope) -> None:
-        """The lists behind the loop."""
+        """The lists after the loop."""
         for name in lists.names:
             place = scope[name]
             more = combine("multiply", lists.length, place.per[loop.span])
@@ -236,7 +236,7 @@ class Appending(Returning):
     # -- messages --------------------------------------------------------------------------------
 
     def unknown_length(self, name: str, span: Span, around: Sequence[tree.Statement]) -> NoReturn:
-        """A list whose length depends on values."""
+        """Refuse a list whose length depends on values."""
         cause = f"the length of the list {name} is not known before the loop"
         self.fail(ShapeError, cause, span, self.comprehension(name, around) or _KEEP)
 
@@ -267,12 +267,12 @@ _KEEP = "append in a for loop of known length, once per iteration: the value, or
 
 
 def _is_active(value: AnyValue) -> bool:
-    """Whether a list is one that a loop around appends to."""
+    """Whether an enclosing loop appends to a list."""
     return isinstance(value, AppendProbe) or (isinstance(value, AppendedList) and bool(value.around))
 
 
 def _first(value: AnyValue, scope: Scope) -> Value | None:
-    """An element in the type of those that a list has already."""
+    """An element of the type of a list's existing elements."""
     array = scope[value.key] if isinstance(value, AppendedList) else as_array(value)
     if not isinstance(array, Value):
         return None

@@ -1,8 +1,8 @@
 """Loops with carried state: `for` over iterables, and `while`.
 
-The names that the body assigns and that have a value before the loop are carried. The body is lowered on
-placeholders with the types of these values. If an iteration gives a wider type (an integer becomes a float,
-a scalar an array), it is lowered again with that type, until an iteration keeps its types.
+Names that the body assigns and that have a value before the loop are carried. The body is lowered on
+placeholders with the types of these values. If an iteration gives a wider type (an integer becomes a float, a
+scalar an array), it is lowered again with that type, until an iteration keeps its types.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from adcompiler.ir.walk import arrays_of, arrays_read, postorder, read_by, subst
 from adcompiler.ops.build import apply, cast
 
 MOST_WIDENINGS = 8
-UNROLL = 4  # iterations up to which a loop of constant length is written out
+UNROLL = 4  # iterations up to which a loop of constant length is unrolled
 LOCAL = Foreign("assigned only inside a loop", "give it a value before the loop")
 KEEP = "keep its shape"
 LENGTH = "keep its length, and store in a part of it: v[:k] = ..."
@@ -49,7 +49,7 @@ WALKED = ("enumerate", "zip")
 
 @dataclass(frozen=True, slots=True)
 class CarriedType:
-    """What an iteration is lowered on: the type of one carried scalar or array, open in the axes `lead`."""
+    """The type of one carried scalar or array on which an iteration is lowered, open in the axes `lead`."""
 
     dtype: Dtype
     shape: Shape
@@ -58,7 +58,7 @@ class CarriedType:
 
 
 class Carries:
-    """The carried names of one loop, as a flat list of arrays and how they nest."""
+    """The carried names of one loop, as a flat list of arrays and their nesting."""
 
     def __init__(self, context: Context, names: Sequence[str], scope: Scope, span: Span) -> None:
         self.context, self.names, self.span = context, names, span
@@ -81,14 +81,14 @@ class Carries:
             self.labels.append(name)
 
     def nested(self, value: AnyValue, leaves: list[Value]) -> AnyValue:
-        """A value with its numbers and arrays replaced, first to last."""
+        """A value with its numbers and arrays replaced in order."""
         value = as_array(value)
         if isinstance(value, tuple):
             return tuple(self.nested(part, leaves) for part in value)
         return leaves.pop(0) if isinstance(value, Value) or is_number(value) else value
 
     def bind(self, scope: Scope, leaves: Sequence[Value]) -> None:
-        """Give the names their values."""
+        """Bind the names to their values."""
         rest = list(leaves)
         for name in self.names:
             scope[name] = self.nested(self.before[name], rest)
@@ -99,21 +99,21 @@ class Carries:
         return CarriedType(value.dtype, value.shape, tuple(open_axes(value.element)), value.weak)
 
     def holds(self, value: AnyValue) -> Held:
-        """The elements of a value, distinguished from those of others that are the same."""
+        """The elements held by a value, distinguished from equal ones held by others."""
         held = value.held if isinstance(value, Value) else None
         return self.context.aliases.fresh() if held is None else Held(held.storage, held.store, origin=held)
 
     # -- the arrays ------------------------------------------------------------------------------
 
     def slots(self) -> list[Array]:
-        """Placeholders in the types of the carried values."""
+        """Placeholders with the types of the carried values."""
         return [fresh(t.dtype, self.whole_shape(t)) for t in self.types]
 
     def whole_shape(self, kind: CarriedType) -> Shape:
         return tuple(self.context.binders.lengths[a] for a in kind.lead) + kind.shape
 
     def values(self, arrays: Sequence[Array]) -> list[Value]:
-        """The carried values, read from arrays that have their open axes first."""
+        """The carried values, read from arrays whose leading axes are the open axes."""
         return [
             Value(t.shape, Read(a, self.lead(t) + _behind(t)), t.weak, held if t.shape else None)
             for t, a, held in zip(self.types, arrays, self.held, strict=True)
@@ -124,7 +124,7 @@ class Carries:
         return tuple(ZERO if unit(lengths[a]) else Index(a) for a in kind.lead)
 
     def array(self, value: AnyValue, kind: CarriedType) -> Array:
-        """The array of a value in a type that it fits."""
+        """A value as an array of a type that it fits."""
         count = len(kind.lead)
         element = over(value, kind.shape, kind.dtype)
         moved: dict[int, Element] = {k: Index(k + count) for k in element.axes if k >= 0}
@@ -141,7 +141,7 @@ class Carries:
         return found
 
     def match(self, name: str, before: AnyValue, now: AnyValue, found: list[AnyValue]) -> None:
-        """Collect the parts of a value after an iteration; it must nest as it did before."""
+        """Collect the parts of a value after an iteration; its nesting must not change."""
         before, now = as_array(before), as_array(now)
         if isinstance(before, tuple) and isinstance(now, tuple) and len(before) == len(now):
             for one, other in zip(before, now, strict=True):
@@ -161,7 +161,7 @@ class Carries:
             )  # fmt: skip
 
     def keep_shapes(self, results: Sequence[AnyValue]) -> None:
-        """Demand that no array is a smaller one after an iteration."""
+        """Require that no array shrinks in an iteration."""
         for name, kind, result in zip(self.labels, self.types, results, strict=True):
             shape = result.shape if isinstance(result, Value) else ()
             if len(shape) < len(kind.shape):
@@ -172,7 +172,7 @@ class Carries:
                     self.context.fail(ShapeError, cause, self.span, KEEP)
 
     def same_length(self, name: str, before: Shape, after: Shape) -> None:
-        """Refuse an array that each iteration makes longer, or shorter, by the same number of elements."""
+        """Refuse an array that each iteration lengthens or shortens by the same number of elements."""
         for one, other in zip(before, after, strict=False):
             lengths = self.context.sizes.find(one), self.context.sizes.find(other)
             more = linear(lengths[1]) - linear(lengths[0])
@@ -186,12 +186,12 @@ class Carries:
         self.context.fail(ShapeError, cause, self.span, KEEP)
 
     def spread_evenly(self, slots: Sequence[Array], results: Sequence[AnyValue]) -> None:
-        """Demand that what is larger after an iteration than before the loop is only used element by element:
-        in the first iteration it is not yet so large, and a sum of it would not be the same."""
+        """Require that arrays broadcast to a larger shape by the loop are only used elementwise: in the first
+        iteration they are still smaller, and a sum would differ."""
         for name, kind, init, slot in zip(self.labels, self.types, self.inits, slots, strict=True):
             start = self.type_of(init).shape
             same = [*map(self.context.sizes.find, start)] == [*map(self.context.sizes.find, kind.shape)]
-            if same or name == RESULT:  # a loop does not use what it returns
+            if same or name == RESULT:  # a loop does not use its returned value
                 continue
             behind = {slot}
             for array in arrays_of(_arrays_in(results)):
@@ -203,13 +203,13 @@ class Carries:
                         self.context.fail(ShapeError, cause, self.span, remedy)
 
     def widen(self, results: Sequence[AnyValue]) -> bool:
-        """Widen the types to take the results of an iteration; whether any had to be."""
+        """Widen the types to hold the results of an iteration; returns whether any changed."""
         wider = [self.join(*pair) for pair in zip(self.labels, self.types, results, self.inits, strict=True)]
         changed, self.types = wider != self.types, wider
         return changed
 
     def join(self, name: str, kind: CarriedType, result: AnyValue, init: AnyValue) -> CarriedType:
-        """The type that takes both."""
+        """The type that holds both."""
         other = self.type_of(result)
         here = Value(kind.shape, const(0, kind.dtype), kind.weak)
         there = Value(other.shape, const(0, other.dtype), other.weak)
@@ -235,15 +235,14 @@ def _ranked(shape: Shape) -> str:
 
 
 def _behind(kind: CarriedType) -> tuple[Element, ...]:
-    """A value's own axes as it reads them."""
+    """The indices of a value's own axes."""
     return tuple(ZERO if unit(n) else Index(k) for k, n in enumerate(kind.shape))
 
 
 @dataclass(frozen=True, slots=True)
 class LoopForm:
-    """How a loop runs: `iteration(step, scope)` lowers one on a scope. A for loop has a `length`, and an
-    iteration of it may have an effect where `guard(step)` holds only; a while loop has a `test(step, scope)`,
-    and skips what a guard leaves out."""
+    """How a loop runs: `iteration(step, scope)` lowers one iteration. A for loop has a `length`, and its
+    iterations may have an effect only where `guard(step)` holds. A while loop has a `test(step, scope)`."""
 
     iteration: Callable[[Element, Scope], None]
     length: Element | None = None
@@ -255,8 +254,8 @@ class LoopForm:
 class _Iteration:
     """One iteration, lowered on placeholders.
 
-    `tested` are the checks that its test makes, `before` those that are made before the loop, and `sound`
-    stands for whether those of earlier iterations hold.
+    `tested` are the checks of its test, `before` those made before the loop, and `sound` stands for whether
+    those of earlier iterations hold.
     """
 
     step: Array
@@ -273,7 +272,7 @@ class _Iteration:
 
 
 def run_loop(context: Context, form: LoopForm, names: Sequence[str], scope: Scope, span: Span) -> None:
-    """Lower a loop: the carried `names` have their values after it."""
+    """Lower a loop, and bind the carried `names` to their values after it."""
     carries = Carries(context, names, scope, span)
     start = context.aliases.start()
     for _ in range(MOST_WIDENINGS):
@@ -299,7 +298,7 @@ def run_loop(context: Context, form: LoopForm, names: Sequence[str], scope: Scop
 
 
 def _lowered(context: Context, form: LoopForm, carries: Carries, scope: Scope, span: Span) -> _Iteration:
-    """One iteration on placeholders in the carried types."""
+    """One iteration, lowered on placeholders of the carried types."""
     binders = context.binders
     outer, binders.checks = binders.checks, []
     around, binders.enclosing = binders.enclosing, [*binders.enclosing, *outer]
@@ -342,7 +341,7 @@ def _lowered(context: Context, form: LoopForm, carries: Carries, scope: Scope, s
 
 
 def _own_conditions(form: LoopForm, number: Element, scope: Scope) -> list[Element]:
-    """Where an iteration of a loop has an effect."""
+    """The conditions under which an iteration has an effect."""
     if form.test is not None:
         return [cast(form.test(number, scope).element, "bool")]
     return [] if form.guard is None else [form.guard(number)]
@@ -355,10 +354,10 @@ def _both(x: Element, y: Element) -> Element:
 def _built(
     context: Context, form: LoopForm, carries: Carries, iteration: _Iteration
 ) -> tuple[list[Array], list[Array], list[Array], list[Array]]:
-    """The arrays after the loop: the carried values, what the checks of its test hold when it ends, those of
-    all iterations, and tallies.
+    """The arrays after the loop: the carried values, the checks of its test at the end, those of all
+    iterations, and tallies.
 
-    What the test checks is checked once more on the values after the loop, where it was evaluated last.
+    The checks of the test are repeated on the values after the loop, where it was evaluated last.
     """
     kinds = carries.types
     carried = [
@@ -394,12 +393,12 @@ def _built(
 def _going(
     context: Context, iteration: _Iteration, test: Element, carried: Sequence[Carried], held: Sequence[Array]
 ) -> Array:
-    """The test of a loop that has one; `held` stand for the checks of its earlier iterations.
+    """The test of a while loop; `held` stands for the checks of its earlier iterations.
 
-    A check is raised after the program has run. Until then a loop must not wait for what a failed one made of
-    the values: `while x[i] < v: i += 1` reads 0 behind the end of x. So the loop also ends where a check does
-    not hold that the test made, or one before the loop or in an earlier iteration (also of a loop around that
-    carries what it uses).
+    A check raises only after the program has run. Until then a loop must not wait for values produced after a
+    failed check: `while x[i] < v: i += 1` reads 0 past the end of x. So the loop also ends if a check fails
+    that belongs to the test, an earlier iteration, or code before the loop (or an enclosing loop whose
+    carried values it uses).
     """
     going, before = _any(context, test), [c.holds for c in iteration.before]
     read = arrays_of((going, *(a for c in carried for a in (c.init, c.result))))
@@ -416,12 +415,12 @@ def _sound(checks: Iterable[Array]) -> Element:
 
 
 def _sound_so_far(held: Sequence[Array]) -> Array:
-    """1 where the checks of the iterations so far hold, else 0."""
+    """1 if the checks of the iterations so far hold, else 0."""
     return Map((), select(_sound(held), ONE, ZERO) if held else ONE)
 
 
 def _any(context: Context, test: Element) -> Array:
-    """Whether a condition holds for any of the points that it is open in."""
+    """Whether a condition holds at any point of its open axes."""
     lead = open_axes(test)
     if not lead:
         return Map((), test)
@@ -431,8 +430,8 @@ def _any(context: Context, test: Element) -> Array:
 
 
 def is_live(loop: tree.For, scope: Mapping[str, AnyValue]) -> bool:
-    """Whether a loop runs over arrays, or slices of them, in which its body stores, and whose names it gives
-    to nothing else: so what stands behind `in` means the same elements in every iteration."""
+    """Whether a loop iterates over arrays, or slices of them, to which its body stores and whose names it
+    does not rebind: the iterable then means the same elements in every iteration."""
     names = _walked(loop.iterable, scope)
     if not names:
         return False
@@ -446,7 +445,7 @@ def is_live(loop: tree.For, scope: Mapping[str, AnyValue]) -> bool:
 
 
 def _walked(node: tree.Expression, scope: Mapping[str, AnyValue]) -> set[str]:
-    """The arrays that are iterated over; none if something else is."""
+    """The arrays iterated over; none if anything else is."""
     match node:
         case tree.Name(id=name):
             value = as_array(scope.get(name))
@@ -461,19 +460,19 @@ def _walked(node: tree.Expression, scope: Mapping[str, AnyValue]) -> set[str]:
 
 
 def _is_fixed(index: tree.Expression) -> bool:
-    """Whether an index is a slice or a number with the same bounds in every iteration."""
+    """Whether an index is the same slice or number in every iteration."""
     nodes = postorder(list[tree.Tree]([index]), tree.children)
     return all(isinstance(n, tree.Slice | tree.Number | tree.Unary | tree.Ellipsis) for n in nodes)
 
 
 def _statements(node: tree.Tree) -> list[tree.Tree]:
-    """The statements inside one; those of a def are its own."""
+    """The statements inside one, except those of nested defs."""
     found = [] if isinstance(node, tree.Def) else tree.children(node)
     return [n for n in found if isinstance(n, tree.Statement)]
 
 
 def _targets(node: tree.Tree) -> Iterator[tree.Expression]:
-    """What a statement assigns to."""
+    """The targets of an assignment or a loop."""
     work = list(node.targets) if isinstance(node, tree.Assign) else []
     work += [node.target] if isinstance(node, tree.For) else []
     while work:
@@ -485,7 +484,7 @@ def _targets(node: tree.Tree) -> Iterator[tree.Expression]:
 
 
 def _names(target: tree.Expression) -> Iterator[str]:
-    """The names that a target binds, or stores in."""
+    """The names that a target binds or stores to."""
     work = [target]
     while work:
         match work.pop():

@@ -1,4 +1,4 @@
-"""The syntax tree that each operation comes from, recorded while a program is explained (`ir/origins.py`)."""
+"""The syntax tree that each operation comes from, recorded while explaining a program (`ir/origins.py`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from adcompiler.pytree.containers import Container
 
 
 def located(context: Context, node: tree.Tree, value: AnyValue) -> None:
-    """What `value` is made of comes from `node`, as far as it comes from nothing inside `node`."""
+    """Record `node` as the origin of the elements of `value` that do not come from a node inside it."""
     table = tracked()
     if table is None or context.source is None:
         return

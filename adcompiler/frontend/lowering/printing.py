@@ -18,13 +18,14 @@ from adcompiler.ir.nodes import Array, Element, Index, Input, Map, Reduce, const
 from adcompiler.ir.walk import arrays_of, substitute
 from adcompiler.ops.build import apply, cast
 
-# How tallies of one kind are added up, and what they begin with.
+# How tallies of each kind are combined, and their initial values.
 TALLIES = {"min": ("minimum", math.inf), "max": ("maximum", -math.inf), "sum": ("add", 0.0)}
 
 
 @dataclass(frozen=True, slots=True)
 class PrintedValue:
-    """One value of a line: how many results of the program it has (`whole` first, if it is shown itself)."""
+    """One value of a line: its number, its shape, and whether it is shown itself (`whole`, the first of its
+    results)."""
 
     number: int
     shape: int
@@ -33,14 +34,14 @@ class PrintedValue:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One print statement: texts, parts, and tuples of them; `number` is that of its count."""
+    """One print statement: strings, parts, and tuples of them; `number` is that of its count."""
 
     number: int
     parts: tuple[Any, ...]
 
 
 def printed(context: Context, values: Sequence[AnyValue]) -> None:
-    """Note what a statement prints."""
+    """Record the values that a statement prints."""
     binders = context.binders
     binders.printed += 1
     number = binders.printed
@@ -50,7 +51,7 @@ def printed(context: Context, values: Sequence[AnyValue]) -> None:
 
 
 def _part(context: Context, value: AnyValue) -> Any:
-    """A value as it is shown."""
+    """A value in the form it is shown."""
     if isinstance(value, tuple):
         return tuple(_part(context, as_array(v)) for v in value)
     if isinstance(value, str) or value is None or is_number(value):
@@ -71,7 +72,7 @@ def _part(context: Context, value: AnyValue) -> Any:
 
 
 def _tally(context: Context, number: int, kind: str, element: Element, shape: Sequence[Element]) -> None:
-    """Note the least, the largest or the sum of an element over all points at which a statement runs."""
+    """Record the minimum, maximum or sum of an element over all points where a statement runs."""
     binders = context.binders
     start = const(TALLIES[kind][1], "f64")
     for condition in binders.path:
@@ -85,12 +86,12 @@ def _tally(context: Context, number: int, kind: str, element: Element, shape: Se
 
 
 def _runs_over(context: Context, axis: int) -> bool:
-    """Whether what is lowered now happens for each point of an open axis."""
+    """Whether the current code runs for each point of an open axis."""
     return any(a == axis for a, _ in context.binders.around)
 
 
 def carried(tallies: Sequence[Tally]) -> list[Tally]:
-    """The tallies of one iteration that a loop adds up; values themselves are those of one iteration."""
+    """The tallies of one iteration that a loop accumulates; whole values are those of one iteration."""
     return [t for t in tallies if t.kind in TALLIES]
 
 
@@ -102,8 +103,8 @@ def after(tallies: Sequence[Tally], totals: Sequence[Array]) -> list[Tally]:
 
 
 def shown(tallies: Sequence[Tally], inputs: Sequence[Input]) -> tuple[list[Line], list[Tally]]:
-    """The lines in order, and the results of the program that prints them; what is of placeholders, as in a
-    function that is differentiated, is left out."""
+    """The lines in order, and the results of the program that prints them; those of placeholders, as in a
+    differentiated function, are omitted."""
     good = [t for t in tallies if t.kind != "line" and _is_closed(t.array, inputs)]
     numbers = {t.number for t in good}
     lines = [t.line for t in tallies if t.kind == "line" and {t.number, *_numbers(t.line.parts)} <= numbers]
@@ -111,7 +112,7 @@ def shown(tallies: Sequence[Tally], inputs: Sequence[Input]) -> tuple[list[Line]
 
 
 def _numbers(parts: Sequence[Any]) -> Iterator[int]:
-    """The numbers of the values of a line, in tuples too."""
+    """The numbers of the values of a line, including those in tuples."""
     for part in parts:
         if isinstance(part, PrintedValue):
             yield part.number

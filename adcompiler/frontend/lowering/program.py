@@ -52,18 +52,18 @@ class Lowered:
 
     constraints  equalities of sizes that a call must satisfy, in terms of one symbol for each axis
                  that is not of length 1, in the order of the inputs
-    structure    how the results nest: None for one array, or nested tuples of it
+    structure    the nesting of results: None for one array, or nested tuples of it
     """
 
     func: Func
     constraints: tuple[Constraint, ...]
     structure: Any
     prints: bool = False
-    lines: tuple[Any, ...] = ()  # of a program that prints: see printing.py
+    lines: tuple[Any, ...] = ()  # for a program that prints: see printing.py
 
 
 def scope_of(module: tree.Module, outer: Mapping[str, Any]) -> dict[str, Any]:
-    """The names that a module defines, on top of those around it: constants and definitions."""
+    """The names that a module defines, added to those around it: constants and definitions."""
     scope = dict(outer)
     Lowering(module.source).block(module.statements, scope)
     scope[OF_TEXT] = tuple(assigned([s for s in module.statements if isinstance(s, tree.Assign)]))
@@ -71,7 +71,7 @@ def scope_of(module: tree.Module, outer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def free_names(expression: tree.Expression) -> list[str]:
-    """The variables of an expression in order of appearance: not constants, nor functions called."""
+    """The variables of an expression in order of appearance, without constants and called functions."""
     nodes = _walk(expression)
     called = {id(n.function) for n in nodes if isinstance(n, tree.Call)}
     prefixes = {
@@ -84,7 +84,7 @@ def free_names(expression: tree.Expression) -> list[str]:
     types = {id(v) for n in calls for k, v in n.keywords if k == "dtype" and dtype_named(v, ())}
     bound = {name for n in nodes if isinstance(n, tree.Clause) for name in n.targets}
     named = [n.function for n in calls if of_scipy(dotted(n.function) or "") is not None]
-    prefixes |= {id(name) for function in named for name in _walk(function)}  # refused where it stands
+    prefixes |= {id(name) for function in named for name in _walk(function)}  # refused by lowering
     skipped = called | prefixes | types
     found = [n for n in nodes if isinstance(n, tree.Name) and id(n) not in skipped]
     found.sort(key=lambda n: (n.span.line, n.span.column))
@@ -113,11 +113,10 @@ def definition_of(expression: tree.Expression, name: str, args: Sequence[str] | 
 def lower(
     closure: Closure, types: Sequence[Kind], *, calculus: Calculus | None = None, observed: bool = False
 ) -> Lowered:
-    """Lower a definition for arguments of these types, one for each parameter; `observed`, a program whose
-    results are what it prints.
+    """Lower a definition for arguments of these types, one per parameter; if `observed`, as a program whose
+    results are its printed values.
 
-    `calculus` differentiates what stands in `diff` and `grad`. Raises the errors of the language, with
-    their places.
+    `calculus` differentiates in `diff` and `grad`. Raises the errors of the language, with their positions.
     """
     definition = closure.definition
     lowering = Lowering(closure.source, calculus)
@@ -155,7 +154,7 @@ def lower(
 
 
 def _argument(lowering: Lowering, name: str, given: Kind, inputs: list[Input]) -> Any:
-    """The value of an argument; each of its arrays is an input."""
+    """The value of an argument; each array in it is an input."""
     if isinstance(given, Static):
         return given.value
     if isinstance(given, Container):
@@ -182,7 +181,7 @@ def _argument(lowering: Lowering, name: str, given: Kind, inputs: list[Input]) -
 
 
 def _result_names(taken: Sequence[str], count: int) -> tuple[str, ...]:
-    """Names of results that no input has."""
+    """Names of results distinct from all inputs."""
     wanted = ["r"] if count == 1 else [f"r{k}" for k in range(count)]
     while not set(wanted).isdisjoint(taken):
         wanted = [name + "_" for name in wanted]
@@ -196,7 +195,7 @@ def result_span(definition: tree.Def) -> Span:
 
 
 def _flatten(lowering: Lowering, value: AnyValue, leaves: list[Value], span: Span) -> Any:
-    """Collect the arrays of a result and say how they nest."""
+    """Collect the arrays of a result, and return their nesting."""
     value = as_array(value)
     if isinstance(value, tuple):
         return tuple(_flatten(lowering, part, leaves, span) for part in value)
@@ -215,13 +214,13 @@ def _flatten(lowering: Lowering, value: AnyValue, leaves: list[Value], span: Spa
 
 
 def no_result(context: Context, value: AnyValue, span: Span) -> NoReturn:
-    """A function returns what no caller can be given."""
+    """A function returns a value that callers cannot receive."""
     remedy = instead_of(value, "return numbers or arrays")
     context.fail(DtypeError, f"the result is {describe(value)}", span, remedy)
 
 
 def main_of(definitions: Sequence[tree.Def], source: Source) -> tree.Def:
-    """The definition that several stand for: the last one that no other one names."""
+    """The main definition among several: the last one that no other names."""
     named = {name for d in definitions for name in _names_of(d)}
     found = [d for d in definitions if d.name not in named]
     if not found:
@@ -235,7 +234,7 @@ def main_of(definitions: Sequence[tree.Def], source: Source) -> tree.Def:
 
 
 def _names_of(definition: tree.Def) -> set[str]:
-    """The names of others that a definition reads: not its own, and none that it binds."""
+    """The names that a definition reads, without its own and those it binds."""
     nodes = _walk(definition)
     own = {definition.name, *assigned(definition.body)}
     own |= {n.name for n in nodes if isinstance(n, tree.Parameter)}
@@ -246,7 +245,7 @@ def _names_of(definition: tree.Def) -> set[str]:
 def closure_of(
     module: tree.Module, name: str | None, args: Sequence[str] | None, outer: Mapping[str, Any]
 ) -> Closure:
-    """The definition that a source stands for: its expression, the one called `name`, or its main one."""
+    """The definition of a source: its expression, the one called `name`, or its main one."""
     source: Source = module.source
     if module.expression is not None:
         definition = definition_of(module.expression, name or "f", args)
@@ -259,11 +258,11 @@ def closure_of(
                 source=source,
                 span=module.span,
             )
-        known |= set(ITERATORS)  # which lowering tells where they are not iterated over
+        known |= set(ITERATORS)  # lowering reports their use elsewhere
         scope = dict(outer) | dict.fromkeys(known)
         for call in _walk(module.expression):
             if isinstance(call, tree.Call) and getattr(call.function, "id", None) not in known:
-                Lowering(source).callee(call, scope)  # an unknown function is told at once
+                Lowering(source).callee(call, scope)  # report unknown functions at once
         return Closure(definition, dict(outer), source)
     defined = [s for s in module.statements if isinstance(s, tree.Def)]
     if not defined and isinstance(last := module.statements[-1], tree.Assign):
@@ -297,10 +296,10 @@ def closure_of(
 
 
 def without_refused_lengths(func: Func) -> Func:
-    """`func` with 0 for each length that values give, where a check that takes no loop does not hold.
+    """`func` with each length that depends on values set to 0 if a check without loops fails.
 
-    `linspace(0, 1, k[0]) * x[: k[1]]` is then refused at once where k[0] is 2**40: its loop is empty. Lengths
-    within bodies of loops stay as they are.
+    `linspace(0, 1, k[0]) * x[: k[1]]` is then refused at once if k[0] is 2**40, since its loop is empty.
+    Lengths in loop bodies are unchanged.
     """
     numbers = [a for a in _lengths(func) if _is_scalar(a)]
     early = [c for c in func.checks if _is_scalar(c.holds)]
@@ -315,7 +314,7 @@ def without_refused_lengths(func: Func) -> Func:
 
 
 def _lengths(func: Func) -> tuple[Array, ...]:
-    """The arrays that the lengths of a program's arrays, sums and loops read."""
+    """The arrays read by lengths of a program's arrays, sums and loops."""
     lengths: list[Element] = []
     for array in arrays_of(func.roots):
         lengths += [*array.shape, *array.domain]
@@ -325,5 +324,5 @@ def _lengths(func: Func) -> tuple[Array, ...]:
 
 
 def _is_scalar(array: Array) -> bool:
-    """Whether an array takes no loop to compute: a number, made of numbers and elements of inputs."""
+    """Whether an array is computed without loops: a scalar, computed from scalars and elements of inputs."""
     return all(isinstance(a, Input) or (isinstance(a, Map) and not a.rank) for a in arrays_of((array,)))

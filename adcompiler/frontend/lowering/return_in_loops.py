@@ -15,7 +15,7 @@ from adcompiler.frontend.grammar.control_flow import leaves, returns
 from adcompiler.frontend.lowering.break_continue import Leaving
 from adcompiler.frontend.values.values import RESULT, AnyValue, Value
 
-RETURNED = "return"  # the name of the boolean; no variable bears it, nor RESULT
+RETURNED = "return"  # the name of the boolean; no variable can have it, nor RESULT
 Loop: TypeAlias = tree.For | tree.While
 
 
@@ -23,7 +23,7 @@ class Returning(Leaving):
     """Lowers loops that may return."""
 
     def entering(self, loop: Loop, scope: dict[str, AnyValue]) -> Any:
-        """A loop as it runs: one that may return is left where it does. Its result widens to any type."""
+        """A loop rewritten to be left where it returns. Its result may widen to any type."""
         if not returns(loop.body):
             return loop
         scope |= {RETURNED: False, RESULT: _nothing(_first(loop.body))}
@@ -31,11 +31,11 @@ class Returning(Leaving):
         return replace(loop, body=_left(loop.body))
 
     def note(self, value: AnyValue) -> None:
-        """Remember of which rank a result of a loop is: until it is known, a number is used instead."""
+        """Record the rank of a loop's result; a number stands for it until the rank is known."""
         self.returned.append(_ranks(value))
 
     def following(self, loop: Loop) -> list[tree.Statement]:
-        """The statements after such a loop: they return if the loop did."""
+        """The statements after such a loop, which return if the loop did."""
         ranks, self.returned = self.returned, []
         if len({*ranks}) > 1:
             cause = "the values returned by a loop have different ranks"
@@ -45,7 +45,7 @@ class Returning(Leaving):
         endless = isinstance(loop, tree.While) and isinstance(loop.test, tree.Name) and loop.test.id == "True"
         if endless and not leaves(loop.body, "break"):
             return [given]
-        if not ranks:  # conditions that are known at compile time skip every return
+        if not ranks:  # conditions known at compile time skip every return
             return []
         return [tree.If(span, tree.Name(span, RETURNED), (given,), ())]
 
@@ -57,7 +57,7 @@ def _ranks(value: AnyValue) -> Any:
 
 
 def _left(statements: Sequence[tree.Statement]) -> tuple[tree.Statement, ...]:
-    """Statements of a loop with a `break` in the place of each `return`."""
+    """Statements of a loop with each `return` replaced by a `break`."""
     found = list[tree.Statement]()
     for statement in statements:
         match statement:
@@ -75,13 +75,13 @@ def _left(statements: Sequence[tree.Statement]) -> tuple[tree.Statement, ...]:
 
 
 def _noted(span: Span, value: tree.Expression) -> tuple[tree.Statement, ...]:
-    """What is returned, and that it is."""
+    """Assignments of the returned value and the flag."""
     pairs = ((RESULT, value), (RETURNED, tree.Name(span, "True")))
     return tuple(tree.Assign(span, (tree.Name(span, name),), given) for name, given in pairs)
 
 
 def _first(statements: Sequence[tree.Statement]) -> tree.Expression:
-    """What is returned first among statements that return somewhere."""
+    """The first returned expression among statements that return somewhere."""
     work = list(reversed(statements))
     while True:
         match work.pop():
@@ -94,7 +94,7 @@ def _first(statements: Sequence[tree.Statement]) -> tree.Expression:
 
 
 def _nothing(value: tree.Expression) -> AnyValue:
-    """The narrowest value that nests like the one written: it widens to the returned value."""
+    """The narrowest value with the nesting of the expression; it widens to the returned value."""
     if isinstance(value, tree.Sequence) and value.kind == "tuple":
         return tuple(map(_nothing, value.items))
     return False

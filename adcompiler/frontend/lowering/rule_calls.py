@@ -1,7 +1,7 @@
 """Calls of definitions with a user-defined derivative.
 
 The rule is lowered on placeholders for the arguments, the result and its cotangent, and closed over them
-(ir/ruled.py). What is open in axes of comprehensions has these axes first in all of them.
+(ir/ruled.py). Values open in axes of comprehensions have these axes first.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ class _Rule:
         self.places: list[Array] = [fresh(v.dtype, lengths + v.shape) for v in kinds]
 
     def read(self, array: Array, kind: Value) -> Read:
-        """An array at the open axes."""
+        """An array read at the open axes."""
         return Read(array, tuple(Index(a) for a in self.axes) + identity(kind.shape))
 
     def array(self, span: Span) -> Read:
-        """The value with its rule: the rule is lowered on the places, and closed over them."""
+        """The value with its rule, which is lowered on placeholders and closed over them."""
         start = len(self.context.binders.checks)
         pulled = _cotangents(self.context, self.closure, self.called(span), self.args, span)
         whole = whole_of(self.context, self.value, self.axes)
@@ -92,7 +92,7 @@ class _Rule:
 def _cotangents(
     context: Context, closure: Closure, found: AnyValue, args: Sequence[AnyValue], span: Span
 ) -> list[Value | None]:
-    """What a rule returns, one for each argument: None where that is not a float array."""
+    """The cotangents that a rule returns, one per argument: None for arguments that are not float arrays."""
     found = as_array(found)
     listed = list(found) if isinstance(found, tuple) else [found]
     names = [p.name for p in closure.definition.parameters]

@@ -1,4 +1,4 @@
-"""Texts of the rule table as elements: a partial derivative, or a primitive expanded into others."""
+"""Texts of the rule table as elements: partial derivatives, and primitives expanded into others."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def _parsed(text: str) -> tuple[tree.Expression, frozenset[str]]:
 
 
 def names_in(text: str) -> frozenset[str]:
-    """The variables that a text names."""
+    """The variables in a text."""
     return _parsed(text)[1]
 
 
 def element_of(text: str, scope: Mapping[str, Element | int], dtype: Dtype) -> Element:
-    """The element that `text` means where its variables stand for the elements and numbers of `scope`."""
+    """The element of a text, with its variables bound to the elements and numbers of `scope`."""
     values: dict[str, AnyValue] = {n: v if isinstance(v, int) else Value((), v) for n, v in scope.items()}
     value = Lowering(None).expression(_parsed(text)[0], values)
     return over(value, (), dtype)

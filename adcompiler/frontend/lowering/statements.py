@@ -47,12 +47,13 @@ from adcompiler.ops.build import apply, cast
 
 CALL_DEPTH = 100
 MOST_CALLS = 10_000
-MOST_BRANCHES = 10_000  # with what follows them, which each of two has for itself
+MOST_BRANCHES = 10_000  # with the code after them, which each branch duplicates
 OWN = "assign it first, pass it as an argument, or use another name for the assigned value"
 
 
 def seen(closure: Closure) -> dict[str, AnyValue]:
-    """The names around a definition. What its body binds is its own from the beginning, without a value."""
+    """The names visible to a definition. Names that its body binds are local from the start, without a
+    value."""
     names = {n: v for n, v in closure.scope.items() if n not in (BROKEN, RETURNED, RESULT)}
     if isinstance(closure.scope, Frame):
         bound = [n for n in assigned(closure.definition.body, lists=False, stores=False) if n in names]
@@ -68,7 +69,7 @@ class Returned:
     value: AnyValue
 
 
-NEVER = Returned(None)  # a `raise` was reached: there is no value
+NEVER = Returned(None)  # a `raise` was reached: no value
 RAISED: Mapping[str, type[Error]] = {
     "ValueError": ShapeError, "IndexError": OutOfRangeError, "TypeError": DtypeError,
 }  # fmt: skip
@@ -76,8 +77,8 @@ RAISED: Mapping[str, type[Error]] = {
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Iteration(tree.Statement):
-    """The beginning of an iteration of a loop that is written out: what its variable is; without one, its
-    end. `within` is what the statements behind it stand in."""
+    """The start of an iteration of an unrolled loop, with the value of its variable; without one, the end of
+    the loop. `within` is the location of the statements after it."""
 
     within: tuple[Within, ...]
     target: tree.Expression | None = None
@@ -85,13 +86,13 @@ class Iteration(tree.Statement):
 
 
 class Lowering(Appending):
-    """Lowers the body of a definition; `scope` holds the names that are visible."""
+    """Lowers the body of a definition; `scope` holds the visible names."""
 
-    prints = False  # whether a print statement was met
-    calls = 0  # how deep calls nest now
-    total = 0  # how many there were
-    branches = 0  # that returned so far
-    body: tuple[tree.Tree, ...] = ()  # the parameters and statements of the definition that is lowered now
+    prints = False  # whether a print statement was lowered
+    calls = 0  # the current nesting depth of calls
+    total = 0  # the number of calls
+    branches = 0  # the number of returning branches so far
+    body: tuple[tree.Tree, ...] = ()  # the parameters and statements of the current definition
 
     # -- statements ----------------------------------------------------------------------------
 
@@ -104,7 +105,7 @@ class Lowering(Appending):
             self.within = within
 
     def statements(self, statements: Sequence[tree.Statement], scope: dict[str, AnyValue]) -> Returned | None:
-        """Run statements, which may leave a loop that is written out."""
+        """Run statements, which may leave an unrolled loop."""
         rest = list(reversed(statements))
         while rest:
             statement = rest.pop()
@@ -138,7 +139,7 @@ class Lowering(Appending):
         return None
 
     def skip(self, word: str, rest: list[tree.Statement]) -> None:
-        """Leave an iteration of a loop that is written out, and after a `break` the others."""
+        """Leave an iteration of an unrolled loop, and after a `break` the remaining ones."""
         while not (isinstance(rest[-1], Iteration) and (word == "continue" or rest[-1].target is None)):
             rest.pop()
 
@@ -189,7 +190,7 @@ class Lowering(Appending):
     # -- branches --------------------------------------------------------------------------------
 
     def condition(self, test: tree.Expression, scope: dict[str, AnyValue]) -> AnyValue:
-        """The value of a condition: known at compile time, or a scalar of truth."""
+        """The value of a condition: known at compile time, or a boolean scalar."""
         self.frame.scope = scope
         value = as_array(self.expression(test, scope))
         if not isinstance(value, Value):
@@ -200,7 +201,7 @@ class Lowering(Appending):
         return Value((), cast(value.element, "bool"))
 
     def raised(self, statement: tree.Raise) -> Returned:
-        """Refuse the call if this statement is reached: now, or where its conditions hold."""
+        """Refuse the call if this statement is reached: now, or if its conditions hold."""
         error = RAISED.get(statement.kind, Error)
         cause = f"{statement.kind}: {statement.message}" if statement.message else statement.kind
         remedy = "the program raises this: pass arguments that do not lead here"
@@ -210,7 +211,8 @@ class Lowering(Appending):
         return NEVER
 
     def branch(self, statement: tree.If, scope: dict[str, AnyValue]) -> Returned | None:
-        """An `if` without returns: its condition chooses what its branches assign. NEVER if both raise."""
+        """An `if` without returns, whose condition selects the assigned values. NEVER if both branches
+        raise."""
         test = self.condition(statement.test, scope)
         if not isinstance(test, Value):
             return self.block(statement.body if test else statement.otherwise, scope)
@@ -231,7 +233,7 @@ class Lowering(Appending):
         return None
 
     def count_branch(self, statement: tree.If) -> None:
-        """Refuse what would be lowered without end."""
+        """Refuse excessive code duplication."""
         self.branches += 1
         if self.branches > MOST_BRANCHES:
             cause = f"more than {MOST_BRANCHES} branches with a return and code after them"
@@ -240,7 +242,7 @@ class Lowering(Appending):
     def returning(
         self, statement: tree.If, rest: Sequence[tree.Statement], scope: dict[str, AnyValue]
     ) -> Returned | None:
-        """An `if` with a return inside: what follows it belongs to both branches."""
+        """An `if` with a return inside: the following statements belong to both branches."""
         test = self.condition(statement.test, scope)
         self.count_branch(statement)
         if not isinstance(test, Value):
@@ -263,7 +265,7 @@ class Lowering(Appending):
     # -- loops -------------------------------------------------------------------------------------
 
     def loop(self, statement: tree.For, scope: dict[str, AnyValue]) -> list[tree.Statement]:
-        """A loop of the program; over a tuple, or of few iterations, it is statements written out."""
+        """A program loop; over a tuple or few iterations it is unrolled into statements."""
         items = self.run(iterable(self, statement.iterable, scope), scope)
         if isinstance(items, tuple):
             number = len(items)
@@ -294,7 +296,7 @@ class Lowering(Appending):
         step: Element,
         scope: dict[str, AnyValue],
     ) -> AnyValue:
-        """What an iteration gets; without `items`, of what stands behind `in` as it is then."""
+        """The item of an iteration; without `items`, the iterable is evaluated again."""
         if items is None:
             items = self.run(iterable(self, loop.iterable, scope), scope)
         if isinstance(items, tuple):
@@ -305,7 +307,7 @@ class Lowering(Appending):
         return literal(found) if isinstance(step, Const) else found
 
     def run(self, steps: Steps, scope: dict[str, AnyValue]) -> Any:
-        """The result of a generator that asks for values of expressions."""
+        """The result of a generator that requests values of expressions."""
         self.frame.scope = scope
         value: AnyValue = None
         while True:
@@ -316,13 +318,13 @@ class Lowering(Appending):
             value = self.expression(*(wanted if isinstance(wanted, tuple) else (wanted, scope)))
 
     def read_items(self, loop: tree.For, items: Iterable) -> None:
-        """The arrays whose elements an iteration gets."""
+        """Read the arrays whose elements are the items."""
         for held in items.over:
             name = named(loop.iterable) or "the range or array of the loop"
             self.aliases.read_held(held, name, loop.iterable.span)
 
     def iterate(self, loop: tree.For, items: Iterable, scope: dict[str, AnyValue]) -> list[tree.Statement]:
-        """A `for` loop with carried state; what follows it if it may return."""
+        """A `for` loop with carried state; returns the statements after it if it may return."""
         statement = self.entering(loop, scope)
         lists = self.growing(statement, items, scope, lambda trial: self.iterate(loop, items, trial))
         item = partial(self.item, loop, None if is_live(loop, scope) else items)
@@ -340,7 +342,7 @@ class Lowering(Appending):
 
         def test(step: Element, inner: dict[str, AnyValue]) -> Value:
             going = apply("less", step, items.length)
-            if items.guard is not None and not items.filtered:  # what is left out later ends the loop
+            if items.guard is not None and not items.filtered:  # the first excluded iteration ends the loop
                 going = apply("logical_and", going, items.guard(step))
             return self.unbroken(inner, lambda: Value((), going))
 
@@ -352,7 +354,7 @@ class Lowering(Appending):
         return [] if statement is loop else self.following(loop)
 
     def repeat(self, loop: tree.While, scope: dict[str, AnyValue]) -> list[tree.Statement]:
-        """A `while` loop with carried state; what follows it if it may return."""
+        """A `while` loop with carried state; returns the statements after it if it may return."""
         statement = self.entering(loop, scope)
         self.refuse_lists(statement, scope)
 
@@ -371,7 +373,7 @@ class Lowering(Appending):
         return [] if statement is loop else self.following(loop)
 
     def carry(self, form: LoopForm, statement: tree.For | tree.While, scope: dict[str, AnyValue]) -> None:
-        """Run a loop; names that only the loop assigns have no value after it."""
+        """Run a loop; names assigned only inside it have no value after it."""
         names, lists = assigned((statement,)), self.lists_of(statement, scope)
         known = [n for n in names if n in scope and n not in lists]
         carried = [n for n in known if not isinstance(scope[n], Closure | Foreign | FunctionValue)]
@@ -386,7 +388,7 @@ class Lowering(Appending):
             scope[BROKEN] = outer
 
     def assign(self, target: tree.Expression, value: AnyValue, scope: dict[str, AnyValue]) -> None:
-        """Bind a name, or each name of a tuple; `x[i] = v` binds x to what it is with that element."""
+        """Bind a name, or each name of a tuple; `x[i] = v` binds x to the updated array."""
         match target:
             case tree.Name() if isinstance(value, AppendedList | AppendProbe):
                 self.fail(DtypeError, "a list that a loop appends to gets another name", target.span, READ)
@@ -413,7 +415,7 @@ class Lowering(Appending):
         self.changed(place, stored(self, array, indices, value, target.span), scope)
 
     def changed(self, place: tree.Expression, value: AnyValue, scope: dict[str, AnyValue]) -> None:
-        """Give the name of an array what the array is after a store."""
+        """Bind the name of an array to the array after a store."""
         assert isinstance(place, tree.Name)
         before = scope[place.id]
         before = scope.get(before.key) if isinstance(before, AppendedList) else as_array(before)
@@ -460,7 +462,7 @@ class Lowering(Appending):
         self.never_returns(closure)
 
     def with_current_names(self, value: AnyValue) -> AnyValue:
-        """The returned value: a definition of this call sees its names as they are now."""
+        """The returned value; a definition made in this call captures its names as they are now."""
         if isinstance(value, tuple) and not isinstance(value, Listed):
             return tuple(map(self.with_current_names, value))
         if isinstance(value, Closure) and value.scope is self.frame:
@@ -468,7 +470,7 @@ class Lowering(Appending):
         return value
 
     def default(self, parameter: tree.Parameter, scope: dict[str, AnyValue]) -> AnyValue:
-        """The value of a parameter that is left out: known at compile time."""
+        """The value of an omitted parameter, known at compile time."""
         assert parameter.default is not None
         value = self.expression(parameter.default, scope)
         if not _is_known(value):
@@ -504,7 +506,7 @@ class Lowering(Appending):
 
 
 def _is_known(value: AnyValue) -> bool:
-    """Whether a value is of numbers and texts that are known at compile time."""
+    """Whether a value consists of numbers and strings known at compile time."""
     if isinstance(value, Listed) and value.written:
         return all(map(_is_known, value.written))
     if isinstance(value, tuple):

@@ -1,6 +1,6 @@
 """Calls of universal functions: the body takes the last axes of each argument, and is mapped over the others.
 
-The call is written in the language: a comprehension over the axes in front, which broadcast as in NumPy.
+The call is written in the language: a comprehension over the leading axes, which broadcast as in NumPy.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from adcompiler.ir.nodes import Shape, const, is_const
 
 
 def mapped(context: Expressions, closure: Closure, args: Mapping[str, AnyValue], span: Span) -> AnyValue:
-    """The value of a universal function: an array for each of its results."""
+    """The value of a universal function: one array per result."""
     assert closure.core is not None
     values = [array(context, closure.name, a, span) for a in args.values()]
     leads = [_lead(context, closure, v, c, span) for v, c in zip(values, closure.core, strict=True)]
@@ -45,7 +45,7 @@ def _lead(context: Expressions, closure: Closure, value: Value, core: int, span:
 
 
 def _item(name: str, lead: Shape, rank: int, span: Span) -> tree.Expression:
-    """What one call of the body gets of an argument: an axis of length 1 is read at 0."""
+    """The part of an argument for one call of the body; an axis of length 1 is read at 0."""
     first = rank - len(lead)
     indices: Sequence[Any] = [
         tree.Number(span, 0) if is_const(n, 1) else tree.Name(span, f"index {first + k}")

@@ -1,13 +1,13 @@
 """Names that share elements, and which of them a store makes stale.
 
 In NumPy `w = y` gives one array another name, `y[1:]` is a view of it, and a function gets the array itself:
-a store through one name is seen through all of them. Here a store gives one name a new value. The two differ
-only if another name is read after the store, and that is refused.
+a store through one name is visible through all of them. Here a store gives one name a new value. The two
+differ only if another name is read after the store, and that is refused.
 
-A value with elements *holds* them: a `Storage`, as the last store left it. The value is stale if there was a
-store since. Storages that may be the same, such as those of either branch of a condition, are linked: a store
-in one counts as a store in the others. Reads and stores of an iteration are recorded while it is lowered;
-from them follows what one iteration does to the next and to values from before the loop.
+A value with elements *holds* them: a `Storage` in the state after some store. The value is stale if there was
+a later store. Storages that may alias, such as those of the branches of a condition, are linked: a store to
+one counts as a store to the others. Reads and stores of an iteration are recorded while it is lowered. They
+determine what one iteration does to the next, and to values from before the loop.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from adcompiler.pytree.containers import Container
 
 Kept: TypeAlias = list[Held]  # the arrays in a list that loops append to
 Bound: TypeAlias = int | Element | None
-Place: TypeAlias = tuple[tuple[Bound, Bound], ...]  # of a part: where it begins and ends, for each axis
-Holds: TypeAlias = Sequence[Held | None]  # of several values
+Place: TypeAlias = tuple[tuple[Bound, Bound], ...]  # the start and end of a part, for each axis
+Holds: TypeAlias = Sequence[Held | None]  # one for each of several values
 COPY = (
     "to keep the elements of {0}, write .copy() where one is made from the other; to change them, store "
     "in {0} itself"
@@ -69,19 +69,19 @@ class Here(Protocol):
 
 
 class Aliases:
-    """Records of the storages of one lowering."""
+    """The storages of one lowering, and the reads and stores of them."""
 
     def __init__(self, here: Here) -> None:
         self.here = here
         self.events: list[Event] = []
-        self.log: list[tuple[Storage, Store | None] | Kept] = []  # how to take back what was noted
+        self.log: list[tuple[Storage, Store | None] | Kept] = []  # undo log
         self.clock = count()
         self.parts: dict[Storage, dict[Place, Storage]] = {}
 
     # -- values --------------------------------------------------------------------------------
 
     def own(self, value: AnyValue) -> AnyValue:
-        """A value that holds its elements: new ones, unless they are those of another value."""
+        """A value that holds its elements: new ones, unless it shares those of another value."""
         if isinstance(value, Listed):
             if value.held is None:
                 value.held = self.fresh(*(v.held for v in value if isinstance(v, Value)))
@@ -93,7 +93,7 @@ class Aliases:
         return _mapped(value, self.own)
 
     def fresh(self, *near: Held | None) -> Held:
-        """Elements of a new storage, which may be that of what is given."""
+        """Elements of a new storage, which may alias the given ones."""
         storage = Storage(next(self.clock))
         for held in near:
             if held is not None:
@@ -101,26 +101,26 @@ class Aliases:
         return Held(storage)
 
     def read(self, value: AnyValue, name: str, span: Span) -> AnyValue:
-        """A value that is read under a name; refused if it is stale."""
+        """Read a value under a name; refused if it is stale."""
         held = value.held if isinstance(value, Value | Listed) else None
         if held is not None:
             self.read_held(held, name, span)
         return value
 
     def read_held(self, held: Held, name: str, span: Span) -> None:
-        """Elements that are read."""
+        """Record a read of elements."""
         if not _is_current(held):
             self.refuse(name, held.storage.store, span, self.here.source)
         self.events.append(_Read(held, next(self.clock), name, span, self.here.source))
 
     def read_all(self, value: AnyValue, span: Span) -> AnyValue:
-        """A value of which all parts are read."""
+        """Read all parts of a value."""
         for part in _parts(value):
             self.read(part, "", span)
         return value
 
     def stored(self, value: AnyValue, before: Held | None, name: str, span: Span) -> AnyValue:
-        """An array after a store in it."""
+        """An array after a store to it."""
         if not isinstance(value, Value) or not value.rank:
             return value
         return replace(value, held=self.store(before or self.fresh(), name, span))
@@ -134,7 +134,8 @@ class Aliases:
         return Held(held.storage, store, root)
 
     def longer(self, before: Listed, after: Listed, name: str, span: Span) -> Listed:
-        """A list after an append: for another name of it that is a store, for its elements it is none."""
+        """A list after an append, which counts as a store for other names of the list, but not for its
+        elements."""
         store = Store(name, span, self.here.source, next(self.clock))
         held = self.own(before).held
         self._set(held.storage, store)
@@ -147,7 +148,7 @@ class Aliases:
         storage.store = store
 
     def keep(self, value: AnyValue, kept: Kept) -> None:
-        """A list that loops append to takes an array."""
+        """Append an array to a list in a loop."""
         if isinstance(value, Value) and value.held is not None:
             self._keep(kept, value.held)
             self.events.append(_Kept(value.held, kept))
@@ -159,7 +160,7 @@ class Aliases:
     # -- branches ------------------------------------------------------------------------------
 
     def fork(self) -> Fork:
-        """The branches of a condition, which is met now."""
+        """Start the branches of a condition."""
         return Fork(self)
 
     def either(self, value: AnyValue, then: AnyValue, otherwise: AnyValue) -> AnyValue:
@@ -170,7 +171,7 @@ class Aliases:
         return replace(value, held=self.joined(one, other))
 
     def joined(self, one: Held | None, other: Held | None) -> Held | None:
-        """The elements of one value or another one."""
+        """The elements of one value or another."""
         for held in (one, other):
             if held is not None and isinstance(held.store, Gone):
                 return held
@@ -179,7 +180,7 @@ class Aliases:
         return Held(one.storage, one.storage.store, one.root or one)
 
     def rewind(self, mark: int) -> None:
-        """Take back the stores that were noted since."""
+        """Undo the stores recorded since `mark`."""
         for entry in reversed(self.log[mark:]):
             if isinstance(entry, list):
                 entry.pop()
@@ -190,17 +191,17 @@ class Aliases:
     # -- iterations ----------------------------------------------------------------------------
 
     def start(self) -> Start:
-        """The start of the iteration that is being lowered."""
+        """Mark the start of the iteration being lowered."""
         return Start(len(self.events), len(self.log), next(self.clock))
 
     def again(self, start: Start) -> None:
-        """Forget what was lowered since, as it is lowered once more."""
+        """Forget records since the start, because the iteration is lowered again."""
         self.rewind(start.mark)
         del self.events[start.events :]
 
     def iterated(self, start: Start, heads: Holds, ends: Holds) -> list[Held | None]:
-        """What values hold after a loop that hold `heads` when an iteration begins and `ends` when it has
-        ended. Refused is what the next iteration reads of a store of this one."""
+        """The elements held after a loop by values that hold `heads` at the start of an iteration and `ends`
+        at its end. Refuse reads by the next iteration of elements stored to by this one."""
         events = self.events[start.events :]
         changed = _changed(events)
         pairs = [(h, e) for h, e in zip(heads, ends, strict=True) if h is not None and e is not None]
@@ -227,8 +228,8 @@ class Aliases:
     def carried(
         self, event: _Read, end: Held, pairs: Sequence[tuple[Held, Held]], changed: dict[Storage, Store]
     ) -> None:
-        """Refuse a read of what an iteration begins with, if it would not find that in the next one: it is
-        stale then, or has another name that was stored in before the read."""
+        """Refuse a read of a carried value that would be stale in the next iteration, or have another name
+        that was stored to before the read."""
         if not _is_current(end):
             self.next_reads(event, end.storage.store)
         for head, last in pairs:
@@ -238,7 +239,8 @@ class Aliases:
                 self.next_reads(event, store)
 
     def after(self, heads: Holds, ends: Holds) -> list[Held | None]:
-        """What values hold after a loop: two of them the same if they did before it or after an iteration."""
+        """The elements held after a loop: two values share them if they did before it or after an
+        iteration."""
         found: list[Held | None] = []
         for head, end in zip(heads, ends, strict=True):
             if head is None or end is None:
@@ -254,7 +256,7 @@ class Aliases:
         return found
 
     def _apart(self, found: Holds, heads: Holds, ends: Holds) -> None:
-        """Arrays that are exchanged in a loop stay different ones."""
+        """Arrays exchanged in a loop stay distinct."""
         k = len(found) - 1
         last, head, end = found[k], heads[k], ends[k]
         assert last is not None
@@ -268,7 +270,7 @@ class Aliases:
                 held.storage.others.discard(last.storage)
 
     def points(self, start: Start) -> None:
-        """Refuse what a point of a comprehension reads of the stores of those before it."""
+        """Refuse reads by a point of a comprehension of elements stored by earlier points."""
         events = self.events[start.events :]
         changed = _changed(events)
         for event in events:
@@ -278,7 +280,7 @@ class Aliases:
                     self.next_reads(event, changed[ways[0].storage])
 
     def rows(self, values: Sequence[AnyValue]) -> list[AnyValue]:
-        """Different rows of arrays: a store in one of them changes none of the others."""
+        """Different rows of arrays: a store to one does not affect the others."""
         others = dict[Storage, tuple[Storage, ...]]()
 
         def own(value: AnyValue) -> AnyValue:
@@ -293,7 +295,7 @@ class Aliases:
         return [own(value) for value in values]
 
     def part(self, value: AnyValue, whole: Value, place: Place) -> AnyValue:
-        """A view of an array; parts of it that do not meet are different storages."""
+        """A view of an array; disjoint parts are different storages."""
         if not isinstance(value, Value) or not value.rank or whole.held is None:
             return shared(value)
         parts = self.parts.setdefault(whole.held.storage, {})
@@ -308,7 +310,7 @@ class Aliases:
         return replace(value, held=Held(found, found.store, origin=whole.held))
 
     def row(self, value: AnyValue) -> AnyValue:
-        """The item that an iteration gets."""
+        """The item of an iteration."""
         if isinstance(value, Value) and value.held is not None:
             held = Held(value.held.storage, value.held.store, origin=value.held, row=True)
             return replace(value, held=held)
@@ -317,13 +319,13 @@ class Aliases:
     # -- messages ------------------------------------------------------------------------------
 
     def next_reads(self, event: _Read, store: Store | None) -> NoReturn:
-        """Refuse what the next iteration reads."""
+        """Refuse a read by the next iteration."""
         self.refuse(event.name, store, event.span, event.source, " for the next iteration")
 
     def refuse(
         self, name: str, store: Store | None, span: Span, source: Source | None, why: str = ""
     ) -> NoReturn:
-        """Refuse a read of what NumPy has changed."""
+        """Refuse a read of elements that NumPy would have changed."""
         assert store is not None
         what, by = name or "the value read here", store.name
         shares = (
@@ -334,7 +336,7 @@ class Aliases:
 
 
 def shared(value: AnyValue, other: Value | None = None) -> AnyValue:
-    """A value that has the elements of another one, or new ones."""
+    """A value that shares the elements of another one, or has new ones."""
     if type(value) is tuple:
         return _mapped(value, shared)
     held = None if other is None else other.held
@@ -345,19 +347,19 @@ def shared(value: AnyValue, other: Value | None = None) -> AnyValue:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where an iteration begins: what was noted before, and when it is."""
+    """The start of an iteration: the number of earlier records, and the time."""
 
     events: int
     mark: int
     time: int
 
     def sees(self, held: Held) -> bool:
-        """Whether elements are held as they were then."""
+        """Whether elements are held as at the start."""
         return held.storage.born < self.time and (held.store is None or held.store.time < self.time)
 
 
 class Fork:
-    """Branches that are lowered one after the other, each on what was there before the first one."""
+    """Branches lowered one after the other, each from the state before the first."""
 
     def __init__(self, aliases: Aliases) -> None:
         self.aliases, self.mark = aliases, len(aliases.log)
@@ -365,7 +367,7 @@ class Fork:
         self.kept: list[tuple[Kept, Held]] = []
 
     def end(self, scope: dict[str, AnyValue], names: Iterable[str]) -> None:
-        """The end of a branch, in whose scope `names` were bound."""
+        """End a branch, in whose scope `names` were bound."""
         settle(scope, names)
         for entry in self.aliases.log[self.mark :]:
             if isinstance(entry, list):
@@ -375,7 +377,7 @@ class Fork:
         self.aliases.rewind(self.mark)
 
     def join(self) -> None:
-        """Behind the branches: what one of them stored is stored."""
+        """After the branches: apply the stores of both."""
         for storage, store in self.stores.items():
             self.aliases._set(storage, replace(store))
         for kept, held in self.kept:
@@ -383,14 +385,15 @@ class Fork:
 
 
 def _changed(events: Sequence[Event]) -> dict[Storage, Store]:
-    """The first store in each storage."""
+    """The first store to each storage."""
     return {e.storage: e.store for e in reversed(events) if isinstance(e, _Stored)}
 
 
 def _passed(
     pairs: Sequence[tuple[Held, Held]], changed: dict[Storage, Store], start: Start
 ) -> dict[Storage, Store]:
-    """The storages that iterations change, with those that a name which they store in gets for the next."""
+    """The storages changed by iterations, including those that a stored-to name takes over in the next
+    iteration."""
     found = dict(changed)
     for _ in pairs:
         before = len(found)
@@ -405,14 +408,14 @@ def _passed(
 
 
 def _is_own(held: Held, events: Sequence[Event]) -> bool:
-    """Whether it is a row of what is iterated over, and all stores there are made through it: so no other row
+    """Whether elements are a row being iterated over, with all stores made through it, so that no other row
     changes."""
     stores = (e for e in events if isinstance(e, _Stored) and e.storage is held.storage)
     return held.row and all(e.root is held for e in stores)
 
 
 def _is_apart(one: Place, other: Place) -> bool:
-    """Whether two parts surely have no element in common."""
+    """Whether two parts are known to be disjoint."""
     return any(_ends_before(a, b) or _ends_before(b, a) for a, b in zip(one, other, strict=False))
 
 
@@ -432,7 +435,7 @@ def _overlap(one: Held, other: Held) -> bool:
 
 
 def _link(storage: Storage, other: Storage) -> None:
-    """A storage may be another one, and so whatever that may be."""
+    """Mark two storages as possible aliases, including known aliases."""
     for each in (other, *other.others):
         if each is not storage:
             storage.others.add(each)
@@ -445,7 +448,7 @@ def _gone(held: Held, store: Store | None) -> Held:
 
 
 def settle(scope: dict[str, AnyValue], names: Iterable[str]) -> None:
-    """The end of a branch, in whose scope `names` were bound: what is stale there stays so."""
+    """End a branch, in whose scope `names` were bound: stale values there stay stale."""
     for name in names:
         if name in scope:
             scope[name] = _settled(scope[name])
@@ -467,7 +470,7 @@ def _settled(value: AnyValue) -> AnyValue:
 
 
 def _mapped(value: AnyValue, f: Callable[[AnyValue], AnyValue]) -> AnyValue:
-    """A tuple or container with its parts replaced; the same one if none is another."""
+    """A tuple or container with its parts replaced; the same object if no part changes."""
     if not isinstance(value, Container) and type(value) is not tuple:
         return value
     before = value.parts if isinstance(value, Container) else value

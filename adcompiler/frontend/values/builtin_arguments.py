@@ -10,7 +10,7 @@ from adcompiler.frontend.grammar.other_languages import BESIDES, KEYWORDS
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.values import AnyValue
 
-# What takes several things as one.
+# Parameters that take several values as one tuple.
 TOGETHER = {
     "shape": ": pass the shape as one tuple, such as zeros((2, 3)), and the type as dtype=int",
     "arrays": ": pass the arrays as one tuple, such as hstack((a, b))",
@@ -18,7 +18,7 @@ TOGETHER = {
 
 
 class BoundError(Exception):
-    """The arguments of a builtin fit its parameters: raised where only that is asked (`early_checks.py`)."""
+    """The arguments of a builtin match its parameters: raised if only that is checked (`early_checks.py`)."""
 
 
 Builtin = Callable[[Context, list[Any], dict[str, Any], Span], AnyValue]
@@ -33,7 +33,7 @@ def bind_arguments(
     span: Span,
     optional: int = 0,
 ) -> list[Any]:
-    """Arguments of a builtin in the order of its parameters; optional ones left out are None."""
+    """The arguments of a builtin in parameter order; omitted optional ones are None."""
     bound = dict(zip(params, args, strict=False))
     required = params[: len(params) - optional]
     bad = [k for k in keywords if k not in params or k in bound]
@@ -55,7 +55,7 @@ def bind_arguments(
 def builtin(
     name: str, params: tuple[str, ...], operation: Callable[..., AnyValue], optional: int = 0
 ) -> Builtin:
-    """A builtin that calls `operation(context, *arguments, span)`; optional arguments left out are None."""
+    """A builtin that calls `operation(context, *arguments, span)`; omitted optional arguments are None."""
 
     def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
         bound = bind_arguments(context, name, params, args, keywords, span, optional)

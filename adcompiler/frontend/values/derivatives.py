@@ -21,20 +21,20 @@ from adcompiler.ir.nodes import Array, Element, Index, Map, Read, closed, const,
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import substitute
 
-Variables = Sequence[tuple[str, int]]  # names and how often to differentiate by each
-Make = Callable[[list[Value]], AnyValue]  # what is differentiated, from what stands for the variables
+Variables = Sequence[tuple[str, int]]  # names, and the order of differentiation for each
+Make = Callable[[list[Value]], AnyValue]  # from placeholders of the variables to the differentiated value
 
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """A value that is differentiated by: `place` stands for `whole`, and is read as `value`."""
+    """A variable of differentiation: the placeholder `place` replaces `whole`, and is read as `value`."""
 
     whole: Array
     place: Array
     value: Value
 
 
-# -- what the language calls ---------------------------------------------------------------------------
+# -- interface ------------------------------------------------------------------------------------------
 
 
 def partial(context: Context, function: Callable[..., AnyValue], args: Sequence[AnyValue],
@@ -78,7 +78,7 @@ def gradient(
         more = set(open_axes(result.element)) - lead
         if not more:
             break
-        lead |= more  # the result has cases that the arguments lack: each has a gradient of its own
+        lead |= more  # the result has open axes that the arguments lack: each point has its own gradient
         del context.binders.checks[start:]
     read = context.binders.enclose(closed, (), result.element)
     cotangent = Map(read.array.shape, const(1, read.dtype))
@@ -125,11 +125,11 @@ def fitting(context: Context, value: Value, tangent: Value, span: Span) -> Value
     return Value(value.shape, over(tangent, value.shape, value.dtype), value.weak)
 
 
-# -- how -----------------------------------------------------------------------------------------------
+# -- implementation -------------------------------------------------------------------------------------
 
 
 def _along(context: Context, value: Value, order: int, make: Make, span: Span) -> AnyValue:
-    """The derivative of `make` by one variable, entry by entry if that is an array."""
+    """The derivative of `make` with respect to one variable, entry by entry if that is an array."""
     start = len(context.binders.checks)
     point = _point(context, value, ())
     ones = {point.place: Map(point.place.shape, const(1, point.place.dtype))}
@@ -150,7 +150,7 @@ def _along(context: Context, value: Value, order: int, make: Make, span: Span) -
 
 def _each(context: Context, value: AnyValue, change: Callable[[Array], Array | None],
           points: Sequence[_Point], start: int, span: Span) -> AnyValue:  # fmt: skip
-    """Every array of a result changed, in terms of what the placeholders stand for."""
+    """Change every array of a result, with placeholders replaced."""
     value = as_array(value)
     if isinstance(value, tuple):
         return tuple(_each(context, part, change, points, start, span) for part in value)
@@ -182,7 +182,7 @@ def _settled(
 
 
 def _differentiable(context: Context, value: AnyValue, name: str, span: Span) -> Value:
-    """An argument as a value of floats."""
+    """An argument as a float value."""
     value = as_array(value)
     if is_number(value) and not isinstance(value, bool):
         return Value((), const(float(value), "f64"), weak=True)
@@ -211,7 +211,7 @@ def _scalar(context: Context, value: AnyValue, span: Span) -> Value:
 
 
 def _point(context: Context, value: Value, lead: Any) -> _Point:
-    """A placeholder for a value, for each point of the open axes that it, or `lead`, has."""
+    """A placeholder for a value, at each point of the value's open axes and of `lead`."""
     axes = sorted({*open_axes(value.element), *lead}, reverse=True)
     whole = whole_of(context, value, axes)
     place = like(whole)

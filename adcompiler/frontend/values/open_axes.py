@@ -1,9 +1,9 @@
-"""Axes that comprehensions bind, and conditions that hold inside them.
+"""Axes bound by comprehensions, and conditions inside them.
 
 In `for i in range(n)` the index i is an axis that no array has yet: such *open* axes are `Index(-1)`,
-`Index(-2)`, ..., the inner ones below the outer ones. A value is open in the axes that its element
-depends on. An array that is made of an open element has those axes as its first ones, and is read at
-them. Comprehensions can therefore nest freely, and only names and reductions make arrays.
+`Index(-2)`, ..., inner ones below outer ones. A value is open in the axes that its element depends on. An
+array made from an open element has those axes first, and is read at them. So comprehensions can nest freely,
+and only names and reductions create arrays.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ ZERO, ONE = const(0, "i64"), const(1, "i64")
 
 
 class Binders:
-    """The open axes of a program that is lowered, the conditions that hold, and checks to be made."""
+    """The open axes of a program being lowered, the conditions that hold, and checks to make."""
 
     def __init__(self) -> None:
         self.lengths: dict[int, Element] = {}
         self.ranges: dict[Element, Range] = {}
         self.path: list[Element] = []
-        self.around: list[tuple[int | None, Element]] = []  # the ranges around: an open axis, and the length
-        self.checks: list[Check] = []  # of the program, or of the iteration that is lowered
-        self.enclosing: list[Check] = []  # made before the loops around it, and in their iterations
-        # Whether the checks of earlier iterations hold, of each loop around, and what it carries.
+        self.around: list[tuple[int | None, Element]] = []  # enclosing ranges: an open axis, and the length
+        self.checks: list[Check] = []  # of the program, or of the iteration being lowered
+        self.enclosing: list[Check] = []  # made before enclosing loops, and in their iterations
+        # For each enclosing loop, whether the checks of earlier iterations hold, and its carried values.
         self.carrying: list[tuple[Array, list[Array]]] = []
-        self.observed = False  # whether what is printed is computed
-        self.printed = 0  # how many things are printed
+        self.observed = False  # whether printed values are computed
+        self.printed = 0  # the number of printed values
         self.tallies: list[Tally] = []
-        self.certain: set[Element] = set()  # conditions that hold wherever what they govern is computed
+        self.certain: set[Element] = set()  # conditions that hold wherever the guarded code is computed
 
     def fresh(self, length: Element, last: Linear, step: int = 1) -> Element:
         """The index of a new axis; `step` times the index is at most `last`."""
@@ -64,7 +64,7 @@ class Binders:
         return index
 
     def know(self, index: Element, last: Linear, step: int = 1) -> None:
-        """Remember that `step` times an index is at most `last`."""
+        """Record that `step` times an index is at most `last`."""
         if not is_const(index):
             self.ranges[index] = Range(last, step, len(self.ranges) + 1)
 
@@ -80,7 +80,7 @@ class Binders:
 
     @contextmanager
     def trial(self) -> Iterator[None]:
-        """Code lowered inside is not part of the program: it leaves no checks, and prints nothing."""
+        """Code lowered inside is discarded: it leaves no checks, and prints nothing."""
         checks, tallies = len(self.checks), len(self.tallies)
         try:
             yield
@@ -88,14 +88,14 @@ class Binders:
             del self.checks[checks:], self.tallies[tallies:]
 
     def doubtful(self, axes: Iterable[int]) -> list[Element]:
-        """The conditions around that may not hold where what they govern is computed all the same; those
-        that depend on no other open axes than `axes`."""
+        """The enclosing conditions that may fail where the guarded code is computed anyway, if they depend on
+        no other open axes than `axes`."""
         return [c for c in self.path if c not in self.certain and set(open_axes(c)) <= set(axes)]
 
     # -- arrays of open elements -----------------------------------------------------------------
 
     def enclose(self, make: Callable[[Shape, Element], Array], shape: Shape, element: Element) -> Read:
-        """The read of an array that `make` makes of a shape and an element that may be open."""
+        """A read of the array that `make` creates from a shape and a possibly open element."""
         lead = open_axes(element)
         if not lead:
             return Read(make(shape, element), identity(shape))
@@ -105,26 +105,26 @@ class Binders:
         array = make(outer + shape, substitute(element, moved))
         return Read(array, tuple(Index(a) for a in lead) + identity(shape))
 
-    # -- what is known and what must be checked ----------------------------------------------------
+    # -- facts and checks --------------------------------------------------------------------------
 
     def sure(self, form: Linear, shape: Shape = ()) -> bool:
-        """Whether a form is never negative here; `shape` are the lengths of a value's own axes."""
+        """Whether a form is known to be nonnegative here; `shape` gives the lengths of a value's own axes."""
         facts = [fact for condition in self.path for fact in facts_of(condition)]
         return never_negative(form, self.within(shape), facts)
 
     def within(self, shape: Shape) -> dict[Element, Range]:
-        """The ranges of the indices around, and of a value's own axes of lengths `shape`."""
+        """The ranges of the enclosing indices, and of a value's own axes of lengths `shape`."""
         own = enumerate(shape)
         return self.ranges | {
             Index(k): Range(linear(n) - linear_constant(1), 1, len(self.ranges) + 1) for k, n in own
         }
 
     def inside(self, axis: int | None, length: Element) -> None:
-        """Code lowered from now on runs once for each index below a length, or not at all."""
+        """Code lowered from now on runs once per index below a length, or not at all."""
         self.around.append((axis, length))
 
     def reach(self) -> Element | None:
-        """1 if no range around is empty, 0 if one is; None if that takes more than lengths to tell."""
+        """1 if no enclosing range is empty, 0 if one is; None if lengths alone do not decide."""
         reached: Element = ONE
         for _, length in self.around:
             if is_const(length):
@@ -145,14 +145,14 @@ class Binders:
         span: Span | None,
         error: type[Error] = OutOfRangeError,
     ) -> None:
-        """Demand that `holds` is true at all points where what is lowered now happens."""
+        """Require that `holds` is true at all points where the current code runs."""
         happens = list(self.path)
         own = holds.axes.union(*(c.axes for c in happens))
-        for axis, length in self.around:  # nothing happens in an empty range
+        for axis, length in self.around:  # nothing runs in an empty range
             if axis is not None and axis not in own and not _is_positive(length):
                 happens.append(apply("greater", length, ZERO))
         bit = select(holds, ONE, ZERO)
-        if happens:  # said first of all, it bounds the loops that find out
+        if happens:  # as the outermost condition, it bounds the loops of the check
             happening = reduce(partial(apply, "logical_and"), happens)
             bit = select(happening, bit, neutral("min", bit.dtype))
         axes = sorted(bit.axes)

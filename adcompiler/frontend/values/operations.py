@@ -1,4 +1,4 @@
-"""The meaning of operations on values: promotion, broadcasting, reduction, as NumPy 2 defines them."""
+"""Operations on values: promotion, broadcasting and reduction, as defined by NumPy 2."""
 
 from __future__ import annotations
 
@@ -60,19 +60,19 @@ class Calculus(Protocol):
     """Derivatives of arrays, program to program."""
 
     def along(self, result: Array, tangents: Mapping[Array, Array], order: int) -> Array | None:
-        """The derivative of `order` along fixed tangents of some arrays; None where it is zero."""
+        """The derivative of `order` along fixed tangents of some arrays; None if it is zero."""
 
     def pull(self, result: Array, cotangent: Array, wanted: Sequence[Array]) -> list[Array | None]:
-        """The cotangents of `wanted`; None where it is zero."""
+        """The cotangents of `wanted`; None for zeros."""
 
     def pointwise(self, result: Array, argument: Array) -> bool:
-        """Whether each entry of `result` depends on one entry of `argument` at most."""
+        """Whether each entry of `result` depends on at most one entry of `argument`."""
 
 
 def exponent(binders: Binders, base: AnyValue, given: AnyValue, span: Span) -> AnyValue:
-    """The exponent of a power of integers: a float where it is a negative constant, so that the result is one
-    too, as in Python. Where only a call knows it, that it is not negative is proved or checked; powers of 1
-    and -1 have no need of it."""
+    """The exponent of an integer power: a float if it is a negative constant, so that the result is one, as
+    in Python. If it is known only at the call, it is proved or checked to be nonnegative, except for bases 1
+    and -1."""
     known = constant(given)
     if known is not None:
         return float(known) if known < 0 else given
@@ -89,7 +89,7 @@ def exponent(binders: Binders, base: AnyValue, given: AnyValue, span: Span) -> A
         return given
     return Value(
         given.shape, apply("maximum", element, ZERO), given.weak
-    )  # what is not taken is computed too
+    )  # the untaken side is computed, too
 
 
 def constant(value: AnyValue) -> int | None:
@@ -100,10 +100,10 @@ def constant(value: AnyValue) -> int | None:
 
 
 # -- narrow ------------------------------------------------------------------------------------------
-# Slices that are one long by construction, such as `x[:1]` and `x[i : i + 1]`: they broadcast.
+# Slices of length 1 by construction, such as `x[:1]` and `x[i : i + 1]`, broadcast.
 #
-# Such a slice keeps its length, which is 0 where the array ends before it, until it meets a longer
-# axis: there it is an axis of length 1, and what it demands of the array is compared once a call.
+# Such a slice keeps its length, which is 0 if the array ends before it, until it is combined with a longer
+# axis: it is then an axis of length 1, and the array's length is checked once per call.
 
 
 EMPTY = "a slice of length 1 is outside its array"
@@ -111,7 +111,7 @@ INSIDE = "it must be inside the axis: an empty slice does not broadcast"
 
 
 def narrowed(sizes: Sizes, binders: Binders, args: Sequence[AnyValue], span: Span) -> Sequence[AnyValue]:
-    """Operands whose axes of at most one element are of length 1 where another operand's may be longer."""
+    """Operands whose axes of at most one element have length 1 where another operand's may be longer."""
     if not sizes.single:
         return args
     found = list(args)
@@ -127,13 +127,13 @@ def narrowed(sizes: Sizes, binders: Binders, args: Sequence[AnyValue], span: Spa
 
 
 def _alone(value: Value, axis: int) -> Value:
-    """A value of which one axis has length 1."""
+    """A value with one axis reduced to length 1."""
     shape = (*value.shape[:axis], ONE, *value.shape[axis + 1 :])
     return Value(shape, substitute(value.element, {axis: ZERO}), value.weak)
 
 
 def _demand(sizes: Sizes, binders: Binders, length: Element, longer: Element, span: Span) -> None:
-    """Demand that a slice is not empty, unless what it is spread over is."""
+    """Require that a slice is not empty, unless the axis it broadcasts to is."""
     if binders.around or is_computed(longer):
         holds = apply("logical_or", apply("less_equal", ONE, length), apply("less_equal", longer, ZERO))
         binders.check(holds, (), EMPTY, INSIDE, span)
@@ -148,7 +148,7 @@ OF_TRUTH = {
     "fmax": "logical_or", "fmin": "logical_and", "bitwise_or": "logical_or", "bitwise_and": "logical_and",
     "bitwise_xor": "logical_xor", "invert": "logical_not",
 }  # fmt: skip
-UNCHANGED = ("abs", "floor", "ceil", "trunc")  # of booleans
+UNCHANGED = ("abs", "floor", "ceil", "trunc")  # identity on booleans
 INTEGERS_ONLY = {
     "bitwise_and": "use `and` for conditions",
     "bitwise_or": "use `or` for conditions",
@@ -171,10 +171,10 @@ class Context:
         self.names: dict[Node, str] = {}
         self.spans: dict[Node, Span] = {}
         self.aliases = Aliases(self)
-        self.frame = Frame(NOTHING)  # of the call that is lowered now
-        self.within: tuple[Within, ...] = ()  # the loops and calls that are lowered now
-        self.returned: list[Any] = []  # the ranks of what the loop that is lowered now returns
-        self.repeated: set[tree.Expression] = set()  # lists in brackets times numbers (`sequences.py`)
+        self.frame = Frame(NOTHING)  # of the current call
+        self.within: tuple[Within, ...] = ()  # the enclosing loops and calls
+        self.returned: list[Any] = []  # the ranks of the values returned by the current loop
+        self.repeated: set[tree.Expression] = set()  # repeated list displays (`sequences.py`)
 
     def fail(self, kind: type[Error], cause: str, span: Span | None, remedy: str | None = None) -> NoReturn:
         """Raise an error that points at `span`."""
@@ -191,16 +191,16 @@ class Context:
         raise NotImplementedError
 
     def bound(self, span: Span, given: Mapping[str, AnyValue] = NOTHING) -> None:
-        """What follows when a builtin has taken its arguments: here it is applied to them."""
+        """A hook that runs when a builtin has bound its arguments."""
 
     def ranked(self, shape: Shape, span: Span) -> Shape:
-        """A shape, unless it has more axes than arrays may have."""
+        """A shape, checked against the maximum rank."""
         if len(shape) > MOST_AXES:
             self.fail(LimitError, f"an array of rank {len(shape)}", span, f"use at most {MOST_AXES} axes")
         return shape
 
     def place(self, node: Node, span: Span) -> None:
-        """Remember where a node comes from; what it is made of as well, while a program is explained."""
+        """Record where a node comes from; while explaining a program, also where its operands do."""
         self.spans.setdefault(node, span)
         if self.source is not None and (table := tracked()) is not None:
             table.cover((node,), Origin(self.source, span, self.within))
@@ -258,13 +258,13 @@ class Context:
         return found
 
     def of_truth(self, op: str, span: Span) -> str:
-        """The operation for booleans: as in NumPy, + is `or`, * is `and`, and there is no -."""
+        """The operation on booleans: as in NumPy, + is `or`, * is `and`, and there is no -."""
         if op in ("subtract", "negative", "sign"):
             self.fail(DtypeError, f"{op} of booleans", span, "write 1 * x to count, or `not x`")
         return OF_TRUTH.get(op, op)
 
     def meet(self, args: Sequence[AnyValue]) -> tuple[Dtype, bool]:
-        """The type common to values, and whether it is weak: Python numbers yield to arrays."""
+        """The common type of values, and whether it is weak: Python numbers yield to arrays."""
         strong = [a.dtype for a in args if isinstance(a, Value) and not a.weak]
         weak = [_weak_dtype(a) for a in args if not isinstance(a, Value) or a.weak]
         if not strong:
@@ -303,11 +303,11 @@ class Context:
         return ONE if chosen is None else self.sizes.find(chosen)
 
     def operands(self, values: Sequence[Value]) -> str:
-        """Operands in words, by the names that they are made of."""
+        """A description of operands, by the names in them."""
         return " and ".join(self.operand(v) for v in values)
 
     def operand(self, value: Value) -> str:
-        """An operand in words."""
+        """A description of an operand."""
         read = read_by((value.element,))
         names = [self.names[a] for a in read if a in self.names]
         whole_array = isinstance(value.element, Read) and names
@@ -336,7 +336,7 @@ class Context:
         return int(result) if whole else float(result)
 
     def where(self, guard: AnyValue, then: AnyValue, otherwise: AnyValue, span: Span) -> AnyValue:
-        """`then` where `guard` holds; what the other branch would be has no effect."""
+        """`then` where `guard` holds; the other side has no effect."""
         guard, then, otherwise = as_array(guard), as_array(then), as_array(otherwise)
         if has_selection(parts := (guard, then, otherwise)):
             one, (guard, then, otherwise) = unmasked(self, parts, span)
@@ -379,7 +379,7 @@ class Context:
         return Value(shape, element, value.weak)
 
     def contract(self, value: AnyValue, axes: tuple[int, ...], span: Span) -> AnyValue:
-        """The sum of products over axes: of booleans whether any is true, as NumPy's @ has it."""
+        """The sum of products over axes; for booleans whether any is true, as in NumPy's @."""
         found = self.reduce("sum", value, axes, False, span)
         if value.dtype != "bool":
             return found
@@ -406,7 +406,7 @@ class Context:
     def bind(self, name: str, value: AnyValue, span: Span) -> AnyValue:
         """The value under a user's name: it becomes a separate array, so that the name is kept.
 
-        Integers and conditions stay what they are: what is known of an index must not be lost.
+        Integers and conditions are unchanged, to keep what is known of indices.
         """
         if not isinstance(value, Value):
             return value
@@ -420,7 +420,7 @@ class Context:
 
 
 def over(value: AnyValue, shape: Shape, dtype: Dtype) -> Element:
-    """The element of a value over a shape that it broadcasts to, converted to `dtype`."""
+    """The element of a value broadcast to a shape and converted to `dtype`."""
     if not isinstance(value, Value):
         return const(value, dtype)
     offset = len(shape) - value.rank
@@ -459,7 +459,7 @@ def _float(value: int | float) -> float:
 
 
 def _exact(op: str, args: list[int]) -> int | None:
-    """Integer arithmetic on constants, exactly; None where the result is no integer or too large."""
+    """Exact integer arithmetic on constants; None if the result is not an integer or is too large."""
     match op, args:
         case "add", [x, y]:
             return x + y

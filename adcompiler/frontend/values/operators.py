@@ -12,7 +12,7 @@ COMPARE = {
     "!=": "not_equal",
 }  # fmt: skip
 LOGICAL = {"bitwise_and": "logical_and", "bitwise_or": "logical_or", "bitwise_xor": "logical_xor"}
-# What other languages and libraries call it.
+# Names in other languages and libraries.
 ELSEWHERE = {
     "ln": "the natural logarithm is log",
     "sec": "write 1 / cos(x)",
@@ -60,7 +60,7 @@ ELSEWHERE = {
 }
 
 
-# Functions of other libraries that mean something else than ours of the same name.
+# Functions of other libraries that differ from ours of the same name.
 OTHERWISE = {
     ("math", "remainder"): "it rounds the quotient to the nearest: write x - y * round(x / y), or x % y",
 }

@@ -31,19 +31,19 @@ INNER = "the last axis of the left operand must be as long as the second to last
 
 
 def integer(value: int) -> Element:
-    """An int64 constant; the nearest one, so that a length which is too long stays so."""
+    """An int64 constant, saturated, so that a length that is too long stays too long."""
     return const(min(max(value, -(2**63)), 2**63 - 1), "i64")
 
 
 def stepped(distance: Element, step: int) -> Element:
-    """A distance over a step, rounded up: by the sum with the step, unless that may be too long."""
+    """A distance over a step, rounded up: by adding the step first, unless that may overflow."""
     if step < 2**31:
         return combine("floor_divide", combine("add", distance, integer(step - 1)), integer(step))
     return combine("add", combine("floor_divide", combine("subtract", distance, ONE), integer(step)), ONE)
 
 
 def combine(op: str, x: Element, y: Element) -> Element:
-    """Arithmetic on sizes, folded where both are constants or one is neutral."""
+    """Arithmetic on sizes, folded if both are constants or one is neutral."""
     if is_const(x) and is_const(y):
         a, b = int(x.value), int(y.value)
         results = {
@@ -128,7 +128,7 @@ def reshape(context: Context, value: Value, shape: Sequence[AnyValue], span: Spa
 def no_overflow(
     context: Context, lengths: Sequence[Element], total: Element, cause: str, remedy: str, span: Span
 ) -> None:
-    """Demand of computed lengths that their product is `total` itself, not only modulo 2^64."""
+    """Require that the product of computed lengths is `total`, not only modulo 2^64."""
     if any(map(is_computed, lengths)):
         product = reduce(partial(apply, "multiply"), (cast(n, "f64") for n in lengths))
         context.binders.check(
@@ -159,7 +159,7 @@ def unravel(flat: Element, shape: Shape) -> list[Element]:
 
 
 def length_of(context: Context, value: AnyValue, span: Span, clamps: bool = True) -> Element:
-    """A length given by the program: an integer, or arithmetic of sizes."""
+    """A length given by the program: an integer, or arithmetic on sizes."""
     if isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63:
         return integer(value)
     if isinstance(value, Value) and not value.rank and value.dtype == "i64" and not value.element.axes:
@@ -173,8 +173,8 @@ def length_of(context: Context, value: AnyValue, span: Span, clamps: bool = True
 
 
 def counted(context: Context, element: Element, span: Span, clamps: bool = False) -> Element:
-    """`element` with integer arguments as sizes. A size is not negative: a check of the call demands that of
-    the argument too, unless `element` is one whose negative values all mean 0 (it `clamps`)."""
+    """`element` with integer arguments as sizes. A size is nonnegative, so the call checks the argument,
+    unless negative values of `element` all mean 0 (it `clamps`)."""
     given: dict[Input, None] = {}
 
     def of_input(part: Element) -> Element:
@@ -192,8 +192,8 @@ def counted(context: Context, element: Element, span: Span, clamps: bool = False
 
 
 def numbered(element: Element) -> Element:
-    """An integer whose reads at one place are numbers of their own: a length reads only such, so that a loop
-    whose body has the length takes the number along."""
+    """An integer whose reads of elements are separate scalars: lengths read only scalars, so that a loop
+    whose body has the length captures the scalar."""
     return rewrite((element,), _number)[0]
 
 
@@ -203,8 +203,8 @@ def _number(element: Element) -> Element:
 
 
 def longest(context: Context, distance: Linear, iterations: Element, step: int) -> Element:
-    """The most iterations of a range of which `iterations`, `distance` over the step, differs by indices
-    around, or by values."""
+    """The maximum number of iterations of a range, where `iterations`, `distance` over the step, depends on
+    enclosing indices or on values."""
     if not is_computed(iterations):
         low = lowest(distance * -1, context.binders.ranges)
         if low is not None:
@@ -212,7 +212,7 @@ def longest(context: Context, distance: Linear, iterations: Element, step: int) 
             symbols = {a: f for a, f in high.terms.items() if a is not None}
             for size in symbols:
                 if symbols == {size: 1} and step == 1 and high.terms.get(None, 0) <= 0:
-                    return size  # n for n - 1: a length that others have too
+                    return size  # n for n - 1, a length that others share
             most = combine("floor_divide", high.element(), const(step, "i64"))
             return most if is_const(most) else combine("maximum", most, ZERO)
     lead = open_axes(iterations)
@@ -224,13 +224,13 @@ def longest(context: Context, distance: Linear, iterations: Element, step: int) 
 
 
 def axis_length(context: Context, value: AnyValue, span: Span) -> Element:
-    """The length of an axis given by the program: it must not be negative."""
+    """The length of an axis given by the program, which must not be negative."""
     if isinstance(value, int) and not 0 <= value < 2**63:
         context.fail(ShapeError, f"a length of {value}", span, "lengths must be at least 0 and below 2**63")
     length = length_of(context, value, span)
     if not is_const(length) and not context.binders.sure(linear(length)):
         context.sizes.demand(length, ZERO, "a length", span)
-        if is_computed(length):  # what is checked by value is used before it is refused
+        if is_computed(length):  # lengths checked at run time are used before the check raises
             fits = apply("less_equal", length, integer(MOST_ELEMENTS))
             context.binders.check(
                 fits, (), f"a length takes {LONG}", "pass a smaller length", span, ShapeError
@@ -240,14 +240,14 @@ def axis_length(context: Context, value: AnyValue, span: Span) -> Element:
 
 
 def no_selection(context: Context, name: str, values: Sequence[AnyValue], span: Span) -> None:
-    """Refuse values whose length depends on values, or differs by row, where arrays are joined."""
+    """Refuse selections and ragged rows where arrays are joined."""
     for value in values:
         if (remedy := instead_of(value, None)) is not None:
             context.fail(DtypeError, f"{name} takes arrays, not {describe(value)}", span, remedy)
 
 
 def join(context: Context, values: Sequence[AnyValue], axis: int, span: Span) -> Value:
-    """`concatenate`: values one after the other along an axis; the other lengths are equal."""
+    """`concatenate`: values joined along an axis; the other lengths are equal."""
     values = [as_array(v) for v in values]
     no_selection(context, "concatenate", values, span)
     parts = [v for v in values if isinstance(v, Value)]
@@ -335,7 +335,7 @@ def stack(context: Context, values: Sequence[AnyValue], axis: int, span: Span) -
 
 
 def matmul(context: Context, left: AnyValue, right: AnyValue, span: Span) -> AnyValue:
-    """`left @ right`, as NumPy defines it for ranks 1 and more."""
+    """`left @ right`, as in NumPy for ranks of at least 1."""
     left, right = as_array(left), as_array(right)
     if not (isinstance(left, Value) and isinstance(right, Value) and left.rank and right.rank):
         context.fail(ShapeError, "@ takes arrays of rank 1 or more", span, "write * for scalars")
@@ -363,7 +363,7 @@ def own_index(length: Element, axis: int) -> Element:
 
 
 def behind(element: Element, count: int) -> Element:
-    """The element of an array behind `count` more axes."""
+    """The element of an array after `count` additional axes."""
     return substitute(element, {k: Index(k + count) for k in element.axes if k >= 0})
 
 
@@ -374,13 +374,13 @@ def _before_last(value: Value) -> Element:
 
 
 def _swapped(value: Value) -> Element:
-    """The last two axes swapped, behind a new one before them."""
+    """Swap the last two axes, after inserting an axis before them."""
     last = value.rank - 1
     return substitute(value.element, {last: Index(last), last - 1: Index(last + 1)})
 
 
 def _dropped(value: Value, axis: int) -> Value:
-    """Without an axis of length 1."""
+    """Drop an axis of length 1."""
     shape = (*value.shape[:axis], *value.shape[axis + 1 :])
     return Value(
         shape, substitute(value.element, {k: Index(k - 1) for k in range(axis + 1, value.rank)}), value.weak

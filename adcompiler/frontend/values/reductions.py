@@ -19,12 +19,12 @@ from adcompiler.ir.walk import elements_of
 from adcompiler.ops.build import apply, cast
 
 Builtin = Callable[[Context, list[Any], dict[str, Any], Span], AnyValue]
-Reduction = Callable[..., AnyValue]  # (context, x, axes, keepdims, span), and what a few take besides
+Reduction = Callable[..., AnyValue]  # (context, x, axes, keepdims, span), and a few options
 BIGGEST = const(2**63 - 1, "i64")
 
 
 def axes_of(context: Context, axis: AnyValue, span: Span) -> tuple[int, ...] | None:
-    """The axes that an `axis=` names; None for all."""
+    """The axes named by `axis=`; None for all."""
     if axis is None:
         return None
     axes = axis if isinstance(axis, tuple) else (axis,)
@@ -43,7 +43,7 @@ def count(context: Context, x: Value, axes: tuple[int, ...] | None, span: Span) 
 
 
 def total(op: str) -> Reduction:
-    """A reduction that the IR knows."""
+    """A reduction of the IR."""
 
     def reduction(
         context: Context, x: Value, axes: tuple[int, ...] | None, keepdims: bool, span: Span
@@ -57,9 +57,10 @@ def total(op: str) -> Reduction:
 
 
 class Mean:
-    """A quotient by a number that is 0 where there are no `terms`: then it is NaN, and depends on nothing.
+    """Division by a number that is 0 if there are no `terms`: the result is then NaN, independent of all
+    inputs.
 
-    So its derivative is 0 there in forward mode too, which would divide a sum of no tangents by 0.
+    So its derivative is 0 there in forward mode too, which would otherwise divide 0 by 0.
     """
 
     def __init__(self, context: Context, terms: AnyValue, span: Span) -> None:
@@ -72,16 +73,16 @@ class Mean:
         return self.checked(self.do("divide", total, self.divisor(number)))
 
     def divisor(self, number: AnyValue) -> AnyValue:
-        """The number, or 1 where there are no terms."""
+        """The number, or 1 if there are no terms."""
         return number if self.some is None else self.do("add", number, self.do("logical_not", self.some))
 
     def checked(self, found: AnyValue) -> AnyValue:
-        """The result with its divisor; 0 / 0 if there are no terms."""
+        """The divided result; 0 / 0 if there are no terms."""
         return found if self.some is None else self.do("subtract", found, self.do("divide", 0, self.some))
 
 
 def _is_some(context: Context, number: Element) -> bool:
-    """Whether a number of elements is 0 only where an argument is empty."""
+    """Whether a number of elements is 0 only if an argument is empty."""
     given = context.sizes.counts.values()
     parts = (e for e in elements_of((number,)) if not isinstance(e, Const))
     if all(e not in given if isinstance(e, Size) else getattr(e, "op", "") == "multiply" for e in parts):
@@ -90,7 +91,7 @@ def _is_some(context: Context, number: Element) -> bool:
 
 
 def mean(context: Context, x: AnyValue, axes: tuple[int, ...] | None, keepdims: bool, span: Span) -> AnyValue:
-    """The sum, divided by how many elements there are."""
+    """The sum, divided by the number of elements."""
     number = count(context, x, axes, span)
     return Mean(context, number, span).of(context.reduce("sum", x, axes, keepdims, span), number)
 
@@ -119,7 +120,7 @@ def deviation(
     span: Span,
     ddof: AnyValue = None,
 ) -> AnyValue:
-    """The square root of the variance; where that is 0 all its derivatives are 0."""
+    """The square root of the variance; where that is 0, all derivatives are 0."""
     centred = context.elementwise("subtract", (x, mean(context, x, axes, True, span)), span)
     number = count(context, x, axes, span)
     average = Mean(context, number, span)
@@ -128,7 +129,7 @@ def deviation(
 
 
 def degrees(context: Context, number: AnyValue, ddof: AnyValue, span: Span) -> AnyValue:
-    """The degrees of freedom of so many elements: `ddof` less, and not less than 0."""
+    """The degrees of freedom for a number of elements: minus `ddof`, and at least 0."""
     if ddof is None:
         return number
     if not is_number(ddof):
@@ -208,7 +209,7 @@ def zeros(context: Context, shape: AnyValue, value: AnyValue, span: Span) -> Val
 
 
 def arange(context: Context, bounds: list[Any], span: Span) -> Value:
-    """0, 1, ... below `stop`; or from `start`, by a constant integer `step`, down if that is negative."""
+    """0, 1, ... below `stop`; or from `start`, by a constant integer `step`, which may be negative."""
     start, stop, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
     if not isinstance(step, int) or step == 0:
         cause = "arange takes integers and a constant nonzero step"

@@ -1,8 +1,8 @@
-"""Roots of sums and means of squares, also where the squares underflow or overflow.
+"""Roots of sums and means of squares, without underflow or overflow.
 
-The squares are summed directly and, if necessary, again with a scale, a power of two, so that nothing is
-rounded. The scaled sums are in a branch that is rarely taken. The derivative is one rule, x / r, and 0 where
-r is 0: no factor is larger than the derivative itself, to any order.
+The squares are summed directly and, if necessary, again with a scale, a power of two, so that scaling does
+not round. The scaled sums are in a branch that is rarely taken. The derivative is one rule, x / r, and 0
+where r is 0: no factor is larger than the derivative itself, to any order.
 
 In a comprehension a branch may be impossible, and values of pairs must not be stored for a rule. Then both
 sums are in one loop, and the scaled one, whose scale is mostly 1, is differentiated.
@@ -26,13 +26,13 @@ Axes = tuple[int, ...] | None
 
 
 class _Scale(NamedTuple):
-    """What is multiplied by 2**power before it is squared: what has squares of less than 2**below in all."""
+    """Values whose sum of squares is below 2**below are multiplied by 2**power before squaring."""
 
     below: int
     power: int
 
 
-# Cubes of scaled roots, as second derivatives have, are numbers.
+# Cubes of scaled roots, which second derivatives contain, stay in range.
 SCALES = {
     "f32": (_Scale(-120, 88), _Scale(-80, 50), _Scale(80, 0), _Scale(120, -50), _Scale(999, -94)),
     "f64": (_Scale(-1000, 740), _Scale(-600, 400), _Scale(600, 0), _Scale(1000, -400), _Scale(9999, -760)),
@@ -43,8 +43,8 @@ PLAIN = 2  # the scale 1
 def root_of_squares(
     context: Context, x: AnyValue, axes: Axes, keepdims: bool, span: Span, count: Value | None = None
 ) -> AnyValue:
-    """The root of the sum of squares, or of their mean if their `count` is given; where it is 0 all its
-    derivatives are 0."""
+    """The root of the sum of squares, or of their mean if `count` is given; where it is 0, all derivatives
+    are 0."""
     if not isinstance(x, Value) or not x.rank or open_axes(x.element):
         return _Root(context, x, axes, span, count).scaled(keepdims)
     root = _Root(context, x, axes, span, count)
@@ -62,7 +62,7 @@ def root_of_squares(
 
 
 class _Root:
-    """The root for some axes of one value."""
+    """The root over some axes of one value."""
 
     def __init__(self, context: Context, x: AnyValue, axes: Axes, span: Span, count: Value | None) -> None:
         self.context, self.x, self.axes, self.span, self.count = context, x, axes, span, count
@@ -76,7 +76,7 @@ class _Root:
         return found if self.count is None else self.do("divide", found, self.count)
 
     def scale(self, squares: AnyValue, sign: int) -> AnyValue:
-        """The scale for such squares, or its reciprocal."""
+        """The scale for these squares, or its reciprocal."""
         found: AnyValue = 2.0 ** (sign * self.scales[-1].power)
         for below, power in reversed(self.scales[:-1]):
             less = self.do("less", squares, 2.0**below)
@@ -84,14 +84,14 @@ class _Root:
         return found
 
     def scaled(self, keepdims: bool) -> AnyValue:
-        """The root of squares that are scaled where they need it."""
+        """The root of squares, scaled if necessary."""
         by = self.scale(self.total(self.x, True), 1)
         squares = self.total(self.do("multiply", self.x, by), keepdims)
         root = self.do("multiply", self.do("sqrt", squares), self.scale(self.total(self.x, keepdims), -1))
         return self.context.where(self.do("equal", squares, 0), 0.0, root, self.span)
 
     def branched(self) -> AnyValue:
-        """The same by a branch for all axes that are kept."""
+        """The same, with one branch for all kept axes."""
         squares = self.total(self.x, True)
         low, high = (self.do("less", squares, 2.0**s.below) for s in self.scales[PLAIN - 1 : PLAIN + 1])
         tame = self.do("logical_and", self.do("logical_not", low), high)

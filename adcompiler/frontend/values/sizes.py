@@ -1,4 +1,4 @@
-"""Size symbols during lowering: one for each axis of each argument, merged where axes must agree."""
+"""Size symbols during lowering: one per axis of each argument, merged if axes must agree."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ NOT_NEGATIVE = "lengths must be 0 or more"
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """Two lengths that must be equal (or `at_least`: the left one no less): `what` says why, in terms of the
-    user's program. One that is `merged` holds if the lengths of merged symbols agree."""
+    """Two lengths that must be equal (or, for `at_least`, the left one no smaller); `what` describes the
+    reason in terms of the user's program. A `merged` constraint holds if the lengths of merged symbols
+    agree."""
 
     left: Element
     right: Element
@@ -27,13 +28,13 @@ class Constraint:
     remedy: str
     merged: bool = True
     at_least: bool = False
-    reach: Element | None = None  # where this length is 0, nothing is demanded
+    reach: Element | None = None  # if this length is 0, nothing is required
 
 
 class Sizes:
-    """A union-find over size symbols that remembers why two of them were merged.
+    """A union-find over size symbols that records why two of them were merged.
 
-    What is demanded of lengths that are computed is checked `by_value`, as indices are."""
+    Requirements on computed lengths are checked `by_value`, like indices."""
 
     def __init__(
         self, by_value: Callable[[Element, Shape, str, str, Span | None, type[Error]], None]
@@ -48,14 +49,14 @@ class Sizes:
         self.single: set[Element] = set()  # lengths of slices that are 1 by construction, or 0
 
     def fresh(self, owner: str) -> Size:
-        """A new symbol: the length of `owner`, an axis in words."""
+        """A new symbol: the length of `owner`, a description of an axis."""
         size = Size(len(self.parent))
         self.parent.append(size)
         self.owners.append(owner)
         return size
 
     def of_input(self, element: Element) -> Element:
-        """The symbol for the value of an int64 input of rank 0; any other element as it is."""
+        """The symbol for the value of an int64 input of rank 0; other elements unchanged."""
         if not (isinstance(element, Read) and element.array in self.whole):
             return element
         given = element.array
@@ -65,7 +66,7 @@ class Sizes:
         return self.counts[given]
 
     def describe(self, size: Element) -> str:
-        """A length in words: what is known of it, and whose it is."""
+        """A description of a length: its value if known, and its axis."""
         known = self.find(size)
         text = str(known.value) if isinstance(known, Const) else ""
         return f"{text} ({self.owners[size.number]})".strip() if isinstance(size, Size) else text
@@ -83,12 +84,12 @@ class Sizes:
     def demand(
         self, size: Element, least: Element, what: str, span: Span | None, reach: Element | None = None
     ) -> None:
-        """Demand that a size is `least` or more; not where `reach` is 0."""
+        """Require that a size is at least `least`, unless `reach` is 0."""
         remedy = "the index must be inside the axis"
         self.require(Constraint(size, least, what, span, remedy, False, True, reach))
 
     def require(self, wanted: Constraint) -> None:
-        """Demand something of lengths that is not known at compile time."""
+        """Require something of lengths not known at compile time."""
         if not (is_computed(wanted.left) or is_computed(wanted.right)):
             self.constraints.append(wanted)
         elif wanted.at_least:
@@ -106,7 +107,7 @@ class Sizes:
     def merge(
         self, left: Element, right: Element, what: str, span: Span | None, remedy: str = BROADCAST
     ) -> bool:
-        """Demand that two sizes are equal; False if they are known to differ."""
+        """Require that two sizes are equal; False if they are known to differ."""
         a, b = self.find(left), self.find(right)
         if a is b:
             return True
@@ -124,7 +125,7 @@ class Sizes:
 
 
 def _alike(left: Element, right: Element) -> bool:
-    """Whether two computed lengths are one, as 1 + k - 1 and k are."""
+    """Whether two computed lengths are equal, like 1 + k - 1 and k."""
     if not (is_computed(left) and is_computed(right)):
         return False
     one, other = rewrite((left, right), lambda e: linear(e).element() if e.dtype == "i64" else e)
@@ -132,7 +133,7 @@ def _alike(left: Element, right: Element) -> bool:
 
 
 def renumbered(constraints: Iterable[Constraint], number: Callable[[int], int]) -> tuple[Constraint, ...]:
-    """Constraints whose size symbols have other numbers."""
+    """Constraints with renumbered size symbols."""
 
     def moved(size: Element) -> Element:
         return rewrite((size,), lambda e: Size(number(e.number)) if isinstance(e, Size) else e)[0]
@@ -146,14 +147,14 @@ def renumbered(constraints: Iterable[Constraint], number: Callable[[int], int]) 
 
 
 def with_inputs(constraints: Sequence[Constraint], of: Func, more: Func) -> tuple[Constraint, ...]:
-    """Constraints of a program in terms of one that takes more inputs, behind its own: the axes of these come
-    before the values of integers."""
+    """Constraints of a program in terms of one with additional inputs: the axes of these come before the
+    values of integers."""
     own, all_axes = _axes(of), _axes(more)
     return renumbered(constraints, lambda k: k if k < own else k + all_axes - own)
 
 
 def _axes(func: Func) -> int:
-    """How many axes of inputs have a symbol."""
+    """The number of input axes with a symbol."""
     return sum(not is_const(n, 1) for i in func.inputs for n in i.shape)
 
 

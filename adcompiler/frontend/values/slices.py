@@ -23,7 +23,7 @@ WITHIN = "for fewer elements at the end write x[i : min(i + k, n)]"
 
 @dataclass(frozen=True, slots=True)
 class SliceValue:
-    """`start:stop:step` with its parts lowered; None where left out."""
+    """`start:stop:step` with its parts lowered; None if omitted."""
 
     start: Any
     stop: Any
@@ -35,8 +35,8 @@ ALL = SliceValue(None, None, None)
 
 @dataclass(frozen=True, slots=True)
 class AxisSlice:
-    """What a slice takes of an axis: the index that it reads at `Index(axis)` below `length`; of these the
-    first `count`, if that is not one number for all indices around."""
+    """The part of an axis that a slice selects: the index read at `Index(axis)`, below `length`; only the
+    first `count`, if that depends on enclosing indices."""
 
     length: Element
     place: Element
@@ -44,7 +44,7 @@ class AxisSlice:
 
 
 def place_of(indices: Sequence[Any]) -> tuple[tuple[Any, Any], ...]:
-    """Where the elements lie that indices name: the begin and end for each of the first axes."""
+    """The range of the elements that indices select: start and end for each leading axis."""
     found = list[tuple[Any, Any]]()
     for index in indices:
         if index is ... or index is None:
@@ -60,7 +60,7 @@ def place_of(indices: Sequence[Any]) -> tuple[tuple[Any, Any], ...]:
 
 
 def step_of(context: Context, part: SliceValue, span: Span) -> int:
-    """The step of a slice, whose bounds are integers."""
+    """The step of a slice with integer bounds."""
     step = 1 if part.step is None else part.step
     for bound in (part.start, part.stop, step):
         if not (bound is None or is_integer(bound)):
@@ -75,7 +75,7 @@ def step_of(context: Context, part: SliceValue, span: Span) -> int:
 
 
 def is_single(part: SliceValue) -> bool:
-    """Whether a slice has one element by construction, or none where its array ends before it."""
+    """Whether a slice has one element by construction, or none if its array ends before it."""
     start, stop, step = part.start, part.stop, 1 if part.step is None else part.step
     if isinstance(start, int) and isinstance(stop, int):
         return (start < 0) == (stop < 0) and len(range(start, stop, step)) == 1
@@ -93,14 +93,14 @@ def _distance(part: SliceValue) -> Linear:
 
 
 def sliced(context: Context, part: SliceValue, size: Element, axis: int, span: Span) -> AxisSlice:
-    """The elements of an axis of length `size` that a slice takes, by Python's rules for slices."""
+    """The elements of an axis of length `size` that a slice selects, by Python's rules."""
     part = SliceValue(_counted(context, part.start, span), _counted(context, part.stop, span), part.step)
     step = step_of(context, part, span)
     window = _window(context, part, size, axis, span)
     if window is not None:
         return window
     if step == 1 and part.stop is None and isinstance(part.start, int) and part.start >= 0:
-        # x[1:] and x[:-1] have one length, max(n - 1, 0), which is then known to be the same.
+        # x[1:] and x[:-1] have the same length expression, max(n - 1, 0), so it is known to be equal.
         length = combine("maximum", combine("subtract", size, integer(part.start)), ZERO)
         return AxisSlice(
             length, combine("add", ZERO if is_const(length, 1) else Index(axis), integer(part.start))
@@ -127,9 +127,9 @@ def sliced(context: Context, part: SliceValue, size: Element, axis: int, span: S
 
 
 def _window(context: Context, part: SliceValue, size: Element, axis: int, span: Span) -> AxisSlice | None:
-    """`x[i : i + k]` with an i that is not a length: k elements, whatever i is; None for other slices.
+    """`x[i : i + k]` where i is not a length: k elements, whatever i is; None for other slices.
 
-    A window lies in its array, which is checked: cut off at the ends it had no length that is known.
+    A window must be inside its array, which is checked: if truncated, its length would be unknown.
     """
     bounds = (part.start, part.stop)
     if part.step not in (None, 1) or not any(isinstance(b, Value) and not _is_length(b) for b in bounds):
@@ -151,14 +151,14 @@ def _window(context: Context, part: SliceValue, size: Element, axis: int, span: 
 
 
 def _counted(context: Context, bound: AnyValue, span: Span) -> AnyValue:
-    """A bound that is an integer argument as the size that it is."""
+    """A bound that is an integer argument, as a size."""
     if not isinstance(bound, Value) or not is_integer(bound):
         return bound
     return replace(bound, element=numbered(counted(context, bound.element, span)))
 
 
 def _never_negative(part: SliceValue) -> bool:
-    """Whether a slice's length needs no clamp: one bound at most is given."""
+    """Whether a slice's length needs no clamp, because at most one bound is given."""
     return part.start is None or part.stop is None
 
 
@@ -170,14 +170,14 @@ def _bound(
     high: Element,
     missing: Element,
 ) -> Element:
-    """A slice bound, counted from the end if it is negative, and clamped to the axis."""
+    """A slice bound, counted from the end if negative, and clamped to the axis."""
     if value is None:
         return missing
     if isinstance(value, int):
         at = combine("add", size, integer(value)) if value < 0 else integer(value)
         if is_const(at):
             return combine("minimum", combine("maximum", at, low), high)
-        return combine("maximum", at, low)  # value < 0: it cannot be beyond the end
+        return combine("maximum", at, low)  # value < 0, so it cannot be past the end
     at = value.element
     form = linear(at)
     computed = not _is_length(value)
@@ -187,14 +187,14 @@ def _bound(
 
 
 def is_integer(value: AnyValue) -> bool:
-    """Whether a value is one integer."""
+    """Whether a value is a single integer."""
     if isinstance(value, Value):
         return not value.rank and value.dtype == "i64"
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _is_length(value: AnyValue) -> bool:
-    """Whether a value is an integer, or arithmetic of sizes."""
+    """Whether a value is an integer, or arithmetic on sizes."""
     if isinstance(value, Value):
         return is_integer(value) and not (value.element.axes or is_computed(value.element))
     return is_integer(value)

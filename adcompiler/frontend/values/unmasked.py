@@ -26,19 +26,20 @@ class Lowering(Protocol):
 
 
 def has_selection(args: Sequence[AnyValue]) -> bool:
-    """Whether one of the operands is a selection."""
+    """Whether any operand is a selection."""
     return any(isinstance(arg, Masked) for arg in args)
 
 
 def same_mask(context: Lowering, one: Value, other: Value) -> bool:
-    """Whether two masks are one: the same condition over axes of the same lengths."""
+    """Whether two masks are equal: the same condition over axes of the same lengths."""
     if one.rank != other.rank or one.element is not other.element:
         return False
     return all(context.sizes.same(a, b) for a, b in zip(one.shape, other.shape, strict=True))
 
 
 def unmasked(context: Lowering, args: Sequence[AnyValue], span: Span) -> tuple[Masked, list[AnyValue]]:
-    """One of the selections among operands, which have the same mask, and the operands for all elements."""
+    """One of the selections among operands, which must have the same mask, and the operands for all
+    elements."""
     first = next(arg for arg in args if isinstance(arg, Masked))
     rank = first.value.rank
     found = [alike(context, first, arg, span) if isinstance(arg, Masked) else arg for arg in args]
@@ -53,7 +54,7 @@ def unmasked(context: Lowering, args: Sequence[AnyValue], span: Span) -> tuple[M
 
 
 def alike(context: Lowering, first: Masked, other: Masked, span: Span) -> Value:
-    """The elements of a selection beside those of the first one, which it must fit."""
+    """The elements of a selection, which must match the first one."""
     value = other.value
     if isinstance(first, Row) and isinstance(other, Row):
         if other.length is not first.length:

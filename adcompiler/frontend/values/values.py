@@ -14,13 +14,13 @@ from adcompiler.ir.types import Dtype
 from adcompiler.ir.walk import substitute
 from adcompiler.pytree.containers import Container
 
-RESULT = "the returned value"  # the name of what a loop returns; no variable bears it
+RESULT = "the returned value"  # the name of a loop's returned value; no variable can have it
 
 
 @dataclass(slots=True, eq=False)
 class Storage:
-    """The elements of an array in memory, as NumPy has them (`aliases.py`): when they were made, the storages
-    that may be the same, and the last store."""
+    """The elements of an array in memory, as in NumPy (`aliases.py`): the time of creation, possible aliases,
+    and the last store."""
 
     born: int
     others: set[Storage] = field(default_factory=set)
@@ -29,7 +29,7 @@ class Storage:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Store:
-    """A change of elements: under which name, where, and when."""
+    """A change of elements: through which name, where, and when."""
 
     name: str
     span: Span
@@ -38,14 +38,14 @@ class Store:
 
     @property
     def text(self) -> str:
-        """The line that stores."""
+        """The source line of the store."""
         return "" if self.source is None else self.source.text.split("\n")[self.span.line - 1].strip()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Held:
-    """Elements as a store left them; `root` is what the store was made through, which may be the `row` that
-    an iteration gets. `origin` are the same elements as they are called around an iteration."""
+    """Elements in the state after a store; `root` is what the store was made through, possibly the `row` of
+    an iteration. `origin` are the same elements as held around an iteration."""
 
     storage: Storage
     store: Store | None = None
@@ -54,7 +54,7 @@ class Held:
     row: bool = False
 
     def ways(self) -> Iterator[Held]:
-        """The elements as they are called here, and around."""
+        """The elements as held here, and around."""
         held: Held | None = self
         while held is not None:
             yield held
@@ -65,7 +65,7 @@ class Held:
 class Value:
     """`element` at each point of `shape`: axis k of the shape is `Index(k)` of the element.
 
-    An element never depends on an axis of length 1: such an axis is read at 0. `held` says which other values
+    An element never depends on an axis of length 1, which is read at 0. `held` tracks the other values that
     NumPy would change with it.
     """
 
@@ -84,8 +84,8 @@ class Value:
 
 
 class Frame(Mapping[str, Any]):
-    """The names of a call that is lowered, as they are where it is now: `scope` is that of the statement
-    it has come to, in a branch or an iteration too. A definition inside it sees them at its own call."""
+    """The current names of a call being lowered: `scope` is that of the current statement, also in branches
+    and iterations. A nested definition sees these names when it is called."""
 
     def __init__(self, scope: Mapping[str, Any]) -> None:
         self.scope = scope
@@ -102,15 +102,15 @@ class Frame(Mapping[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class Closure:
-    """A definition with the names visible where it stands."""
+    """A definition with the names visible to it."""
 
     definition: Def
     scope: Mapping[str, Any]
     source: Source
     rule: Closure | None = None  # the derivative that the user gives: (arguments, result, cotangent)
-    defaults: Mapping[str, Any] = field(default_factory=dict)  # of parameters that a call may leave out
-    core: tuple[int, ...] | None = None  # of a ufunc: how many axes of each argument the body takes
-    results: int = 1  # of a ufunc
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # of optional parameters
+    core: tuple[int, ...] | None = None  # for a ufunc: axes of each argument that the body takes
+    results: int = 1  # for a ufunc
     stores: tuple[str, ...] = ()  # of a function that returns what it stores in these parameters
 
     @property
@@ -120,7 +120,7 @@ class Closure:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FunctionValue:
-    """A function that is not a definition: a builtin that is passed on, or the derivative of a function."""
+    """A function that is not a definition: a builtin used as a value, or a derivative."""
 
     name: str
     parameters: tuple[str, ...]
@@ -129,7 +129,7 @@ class FunctionValue:
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """A name of the surrounding Python program that the language has no meaning for."""
+    """A name of the surrounding Python program that the language does not support."""
 
     what: str
     remedy: str
@@ -137,8 +137,8 @@ class Foreign:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Something that a print statement shows: its number, what it is (`min`, `max`, `sum`, `whole`, `line`),
-    and an array."""
+    """A quantity of a print statement: its number, its kind (`min`, `max`, `sum`, `whole`, `line`), and an
+    array."""
 
     number: int
     kind: str
@@ -147,10 +147,10 @@ class Tally:
 
 
 class Listed(tuple[Any, ...]):
-    """A list display: a tuple that is `array` wherever an array is asked for (None if it cannot be one)."""
+    """A list display: a tuple that acts as `array` wherever an array is needed (None if it cannot)."""
 
     array: Value | None = None
-    written: Sequence[Any] = ()  # its items, of which lists are arrays in the tuple
+    written: Sequence[Any] = ()  # its items as written; in the tuple, lists among them are arrays
     grown = False  # whether it was appended to
     held: Held | None = None
 
@@ -159,11 +159,9 @@ class Listed(tuple[Any, ...]):
 class AppendedList:
     """A list that loops append to: an array under the name `key` in the scope, with `count` rows so far.
 
-    depth   conditions around the iteration that appends
-    around  the loops that append to it and run now; none if the list is complete
-    per     how many elements an iteration of a loop appends, by the place of the loop
-    kept    what the arrays hold that were appended
-    buffer  the array, where an element is read
+    depth the number of conditions around the appending iteration around the enclosing loops that append to
+    it; none if the list is complete per the number of elements an iteration of each loop appends, by the
+    loop's span kept the elements held by the appended arrays buffer the array, if an element is read
     """
 
     key: str
@@ -177,10 +175,10 @@ class AppendedList:
 
 @dataclass(slots=True, eq=False)
 class AppendProbe:
-    """A list in a loop that is lowered to learn what it appends: `kinds` by the place in the program."""
+    """A list in a loop lowered to find out what it appends: `kinds` by statement."""
 
     depth: int
-    first: Value | None  # one in the type of the elements before the loop
+    first: Value | None  # an element of the type before the loop
     around: tuple[Any, ...] = ()
     kinds: dict[Any, Value] = field(default_factory=dict)
     count: Element = field(default_factory=lambda: const(0, "i64"))
@@ -207,7 +205,7 @@ class GeneratorValue:
 
 @dataclass(frozen=True, slots=True)
 class Masked:
-    """`x[mask]`: the elements of `value`, or its rows, where the `mask` over its first axes holds."""
+    """`x[mask]`: the elements or rows of `value` where the `mask` over its leading axes holds."""
 
     value: Value
     mask: Value
@@ -215,15 +213,14 @@ class Masked:
 
 @dataclass(frozen=True, slots=True)
 class Row(Masked):
-    """One of the rows of a list of arrays of different lengths: the first `length` elements of `value`."""
+    """One row of a list of arrays of different lengths: the first `length` elements of `value`."""
 
     length: Element
 
 
 @dataclass(frozen=True, slots=True)
 class RaggedRows:
-    """A list of arrays of different lengths: the elements of all, and for each where it starts and how long
-    it is."""
+    """A list of arrays of different lengths: all elements, and the start and length of each array."""
 
     values: Value
     starts: Value
@@ -245,8 +242,8 @@ def instead_of(value: AnyValue, otherwise: str | None) -> str | None:
     return REDUCE if isinstance(value, Masked) else otherwise
 
 
-# A Value, a function, a tuple or Container of values, or what is known at compile time: a number, a text,
-# None.
+# A Value, a function, a tuple or Container of values, or a constant known at compile time: a number, a
+# string, None.
 AnyValue: TypeAlias = Any
 
 
@@ -256,7 +253,7 @@ def value_of_array(array: Array, weak: bool = False) -> Value:
 
 
 def as_array(value: AnyValue) -> AnyValue:
-    """A list as the array that it is; anything else as it is."""
+    """A list as the array that it represents; other values unchanged."""
     return value.array if isinstance(value, Listed) and value.array is not None else value
 
 
@@ -266,7 +263,7 @@ def is_number(value: AnyValue) -> bool:
 
 
 def describe(value: AnyValue) -> str:
-    """The kind of a value for messages."""
+    """The kind of a value, for messages."""
     match value:
         case Value(shape=shape):
             return f"an array of rank {len(shape)}" if shape else "a scalar"
