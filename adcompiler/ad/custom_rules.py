@@ -22,9 +22,9 @@ Degrees = dict[Array, int]
 
 
 def is_linear(roots: Iterable[Array], array: Array) -> bool:
-    """Whether arrays are linear in `array`, except for parts that do not depend on it.
+    """Whether arrays are linear in `array`, up to parts that do not depend on it.
 
-    Then their derivatives by it do not depend on it. A program may be linear though this says no.
+    Their derivatives then do not depend on `array`. The test is conservative: it may miss a linear program.
     """
     roots = tuple(roots)
     degrees: Degrees = {array: LINEAR}
@@ -57,13 +57,13 @@ def _degree(array: Array, degrees: Degrees) -> int:
 
 
 def _free(degrees: Iterable[int]) -> int:
-    """The degree of what is linear in nothing."""
+    """The degree of an operation that is linear in none of its operands."""
     return OTHER if any(degrees) else FREE
 
 
 def _loop(loop: Loop, degrees: Degrees) -> list[int]:
-    """The degrees of what a loop gives: those of what it carries grow from iteration to iteration, to a fixed
-    point."""
+    """The degrees of a loop's results: those of carried values grow from iteration to iteration, up to a
+    fixed point."""
     step, *slots = loop.slots
     carried = [degrees[a] for a in loop.inits]
     fixed = [degrees[a] for a in (*loop.scanned, *loop.consts)]
@@ -108,17 +108,17 @@ Pull = Callable[[Sequence[Array], Sequence[Array | None], Sequence[Array]], list
 
 
 def reverse(array: Ruled, cotangent: Array, active: set[Array]) -> Iterator[tuple[Array, Array]]:
-    """The contributions to the cotangents of what the array is made of."""
+    """The contributions to the cotangents of the array's arguments."""
     wanted = [k for k, a in enumerate(array.args) if a in active]
     found = opened_rule(array, cotangent, [array.pulled[k] for k in wanted])
     yield from zip((array.args[k] for k in wanted), found, strict=True)
 
 
 def forward(array: Ruled, tangents: Mapping[Array, Array], vjp: Pull) -> Array | None:
-    """The tangent of the array. The rule is linear in the cotangent c, so that its transpose pushes:
+    """The tangent of the array. The rule is linear in the cotangent c, so its transpose gives the tangent:
     the sum over arguments of (rule(c) · tangent) has the tangent as its gradient by c.
 
-    Raises GradientError if the rule is not linear in the cotangent: then there is no tangent.
+    Raises GradientError if the rule is not linear in the cotangent.
     """
     moving = [k for k, a in enumerate(array.args) if a in tangents and is_float(a.dtype)]
     if not moving:
@@ -133,5 +133,5 @@ def forward(array: Ruled, tangents: Mapping[Array, Array], vjp: Pull) -> Array |
             "a rule is not linear in the cotangent, so it has no forward mode",
             remedy="use reverse mode: grad, vjp, or hessian by nested grad",
         )
-    # It depends on nothing but whether there is a cotangent: what a loop carries is made again, in vain.
+    # Its value does not depend on the placeholder, which only recomputed carried values still read.
     return Replace({place: zeros_like(place)}).run((tangent,))[0]

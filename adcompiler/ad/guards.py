@@ -36,7 +36,7 @@ def negation(condition: Element) -> Element:
 
 
 def both(guard: Element, condition: Element) -> Element:
-    """The conjunction. `i != 3 and i == 2` is `i == 2`, so the guard of each of many stores is short."""
+    """The conjunction. `i != 3 and i == 2` becomes `i == 2`, which keeps the guards of many stores short."""
     place = _place_of(condition)
     elsewhere = None if place is None else _elsewhere(guard)
     if place is not None and elsewhere is not None and elsewhere.implied(*place):
@@ -46,9 +46,9 @@ def both(guard: Element, condition: Element) -> Element:
 
 @dataclass(frozen=True, slots=True)
 class _Elsewhere:
-    """A guard that is `rest` and that an integer is none of the first `count` of some numbers.
+    """The guard `rest` and "`integer` equals none of the first `count` numbers".
 
-    `numbers` maps each to its place, and is shared with longer guards that begin with this one.
+    `numbers` maps each number to its position, and is shared with longer guards that begin with this one.
     """
 
     integer: Element
@@ -57,11 +57,11 @@ class _Elsewhere:
     rest: Element
 
     def implied(self, integer: Element, number: int) -> bool:
-        """Whether an integer is none of the numbers if it is this one."""
+        """Whether `integer == number` implies that `integer` equals none of the numbers."""
         return integer is self.integer and self.numbers.get(number, self.count) >= self.count
 
     def longer(self, number: int) -> _Elsewhere:
-        """The guard with one number more."""
+        """The guard with one more number."""
         shared = len(self.numbers) == self.count
         numbers = self.numbers if shared else dict(list(self.numbers.items())[: self.count])
         numbers.setdefault(number, self.count)
@@ -72,7 +72,7 @@ _KNOWN: WeakKeyDictionary[Element, _Elsewhere] = WeakKeyDictionary()
 
 
 def _elsewhere(guard: Element) -> _Elsewhere | None:
-    """What the last conditions of a guard exclude, if these are of that kind."""
+    """The exclusions at the end of a guard, if its last conditions are `integer != number`."""
     chain = list[tuple[Element, Element, int]]()
     while guard not in _KNOWN:
         rest, condition = _parts(guard)
@@ -91,7 +91,7 @@ def _elsewhere(guard: Element) -> _Elsewhere | None:
 
 
 def _place_of(condition: Element) -> tuple[Element, int] | None:
-    """The integer and the number of `integer == number`."""
+    """`integer` and `number` if the condition is `integer == number`."""
     match condition:
         case Apply(op="equal", args=(integer, Const(value=number, dtype="i64"))):
             return integer, int(number)
@@ -120,7 +120,8 @@ def either(guards: Iterable[Element]) -> Element:
 
 
 def pinned(guard: Element, lengths: Mapping[int, Element]) -> Element | None:
-    """Where a guard holds for some point along axes of these lengths, if it ties each of them to a place."""
+    """The condition under which a guard holds for some point along axes of these lengths; None unless it
+    equates each of them with an index."""
     parts = operands(guard, "logical_and")
     for axis, length in lengths.items():
         tie = next((p for p in parts if _place(p, axis, lengths) is not None), None)
@@ -136,7 +137,7 @@ def pinned(guard: Element, lengths: Mapping[int, Element]) -> Element | None:
 
 
 def _place(condition: Element, axis: int, lengths: Mapping[int, Element]) -> Element | None:
-    """The place that a condition says an axis must equal, which depends on none of the axes."""
+    """The index that a condition equates with an axis, if it depends on none of the axes."""
     if not (isinstance(condition, Apply) and condition.op == "equal"):
         return None
     sides = (condition.args, condition.args[::-1])
@@ -144,17 +145,17 @@ def _place(condition: Element, axis: int, lengths: Mapping[int, Element]) -> Ele
 
 
 def total(parts: Sequence[tuple[Element, Element]]) -> tuple[Element, Element]:
-    """The sum of (guard, value) pairs, and where any of them means anything."""
+    """The union of the guards and the sum of the values of (guard, value) pairs."""
     guard = either(g for g, _ in parts)
     values = [value if g is guard else mask(value, g) for g, value in parts]
     return guard, reduce(lambda a, b: apply("add", a, b), values)
 
 
 def support(element: Element) -> Element | None:
-    """Where an element that selects zeros is not one of them; None if it is zero everywhere.
+    """Where an element that selects zeros is nonzero; None if it is zero everywhere.
 
-    A derivative such as where(x > 0, 1, 0) is a branch like any other: what it is multiplied with counts
-    only where it is not zero.
+    A derivative such as where(x > 0, 1, 0) is a branch like any other: its factor counts only where it is not
+    zero.
     """
     if is_const(element, 0):
         return None
@@ -170,7 +171,7 @@ def support(element: Element) -> Element | None:
 
 
 def within(guard: Element, inner: Element) -> Element:
-    """Where both hold; `inner` may be no guard at all."""
+    """Where both guards hold; `inner` may be TRUE."""
     return guard if inner is TRUE else both(guard, inner)
 
 
@@ -186,7 +187,7 @@ def _parts(guard: Element) -> tuple[Element, Element]:
 
 
 def _ancestors(guard: Element) -> Iterable[Element]:
-    """The weaker guards that `guard` stands under."""
+    """The weaker guards that `guard` extends."""
     while guard is not TRUE:
         guard = _parts(guard)[0]
         yield guard

@@ -1,8 +1,8 @@
 """Forward mode: from inputs and their tangents to the tangents of results, program to program.
 
-The tangent of an element is the sum of its arguments' tangents times the partial derivatives; that of
-an array is the same array of tangents. A tangent carries the guard outside which it is zero, so that no
-zero is multiplied by a value that may be infinite there.
+The tangent of an element is the sum of its arguments' tangents times the partial derivatives; that of an
+array is the same array of tangents. A tangent is zero outside its guard, so no zero is multiplied by a value
+that may be infinite there.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ from adcompiler.ops.build import apply, cast
 
 
 class Tangent(NamedTuple):
-    """A tangent, an array or an element; it is zero where `guard` does not hold, whatever it says there."""
+    """A tangent, an array or an element; it is zero where `guard` does not hold, whatever `value` is
+    there."""
 
     guard: Element
     value: Any
@@ -61,8 +62,8 @@ def jvp(
 ) -> list[Array | None]:
     """The tangents of `results` for the tangents of some arrays; None where it is known to be zero.
 
-    A tangent has its array's shape and dtype. `guards` say where it is not zero (over its array's axes):
-    elsewhere it is not multiplied with anything.
+    A tangent has its array's shape and dtype. `guards` say where it is nonzero (over its array's axes):
+    elsewhere it is not multiplied by anything.
     """
     guards = guards or {}
     found: Tangents = {a: Tangent(guards.get(a, TRUE), tangent) for a, tangent in tangents.items()}
@@ -82,7 +83,7 @@ def jvp(
 
 
 def _loop(loop: Loop, found: Tangents) -> None:
-    """The tangents of what a loop gives, once for all."""
+    """The tangents of all results of a loop."""
     given = {a: masked(found[a], a) for a in loop.operands if a in found}
     if given and not any(item in found for item in loop.items):
         pushed = forward(loop, {a: [tangent] for a, tangent in given.items()}, 1, _pushed)
@@ -100,7 +101,7 @@ def _pushed(results: Sequence[Array], given: Mapping[Array, Orders]) -> list[Ord
 def value_and_tangent(func: Func, wanted: Sequence[int], with_value: bool = True) -> Func:
     """The program of the results, if wanted, and their tangents; it takes tangents of the wanted inputs too.
 
-    A result that depends on no tangent has zeros.
+    The tangent of a result that depends on no wanted input is zeros.
     """
     primals = [func.inputs[k] for k in wanted]
     tangents = [Input(len(func.inputs) + p, i.dtype, i.shape) for p, i in enumerate(primals)]
@@ -119,7 +120,7 @@ def value_and_tangent(func: Func, wanted: Sequence[int], with_value: bool = True
 
 
 def masked(tangent: Tangent, array: Array) -> Array:
-    """The tangent of a result as it is, zeros included."""
+    """The tangent as an array, with zeros where its guard does not hold."""
     value: Array = tangent.value
     if tangent.guard is TRUE:
         return value
@@ -155,7 +156,7 @@ def gathered(array: Array, body: Element, tangent: Element) -> Array:
             one, zero = const(1, body.dtype), const(0, body.dtype)
             total = Reduce("sum", shape, reduced, select(attains, tangent, zero))
             count = Reduce("sum", shape, reduced, select(attains, one, zero))
-            some = apply("maximum", Read(count, identity(shape)), one)  # none attain it where there are none
+            some = apply("maximum", Read(count, identity(shape)), one)  # 1 for an empty reduction
             return Map(shape, apply("divide", Read(total, identity(shape)), some))
         case Accumulate(shape=shape, domain=domain, indices=indices):
             return Accumulate(shape, domain, indices, tangent)

@@ -107,7 +107,7 @@ def _diagonal(x: Array) -> Array:
 
 
 def _over_gaps(x: Array, w: Array, squared: bool) -> Array:
-    """F ∘ X: each element by the distance between the values of its column and of its row."""
+    """F ∘ X: each element divided by the difference of the values of its column and its row."""
     cases = x.shape[:-2]
 
     def value(k: Element) -> Element:
@@ -184,7 +184,7 @@ def _by_triangle(x: Array, triangle: Array) -> Array:
 
 
 def _mirrored(x: Array) -> Array:
-    """The lower triangle on both sides."""
+    """The lower triangle, mirrored to the upper one."""
     part = _strictly_lower(x)
     return _sum(lower(x), transposed(part))
 
@@ -223,7 +223,7 @@ def _pull_pinv(made: Call, given: Array) -> Pulled:
 
 
 def _of_full_rank(x: Array, f: Array) -> Array:
-    """X, but NaN where the factor of a pseudoinverse says that singular values were left out."""
+    """X, but NaN where the factor of a pseudoinverse omits singular values."""
     cases = max(x.shape[:-2], f.shape[:-2], key=len)
     last = apply("subtract", f.shape[-2], const(1, "i64"))
     full = apply("subtract", const(1, x.dtype), at(f, cases, last, ZERO))
@@ -250,7 +250,7 @@ PULL: Mapping[str, Callable[[Call, Array], Pulled]] = {
 def pull(made: Call, total: Guarded, active: set[Array]) -> Iterator[tuple[Array, Guarded]]:
     """The contributions of a call to the cotangents of its operands, from the cotangent of its result.
 
-    A case none of whose elements means anything hands on nothing: its matrix may be singular.
+    A case whose elements are all outside the guard contributes nothing: its matrix may be singular.
     """
     if made.op in CONSTANT:
         return
@@ -282,7 +282,7 @@ Pushed = Array | None
 
 
 def _right_side(db: Pushed, da: Pushed, turned: str, made: Array) -> Array:
-    """dB - dA X, or what of it is not zero."""
+    """dB - dA X, without the terms that are zero."""
     if da is None:
         assert db is not None
         return db

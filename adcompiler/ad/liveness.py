@@ -1,7 +1,7 @@
 """Predicated liveness: the condition under which each element of an array is read.
 
-A value that is read only in a branch that is not taken may be anything there. A condition is an element of
-type bool over the axes of its array; TRUE means that an element may always be read.
+A value that is read only in a branch may be anything where that branch is not taken. A condition is an
+element of type bool over the axes of its array; TRUE means that an element may always be read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from adcompiler.ir.nodes import (
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import arrays_read, elements_of, postorder, read_by, substitute
 
-MOST_CONDITIONS = 8  # of one array: above, it counts as always read
+MOST_CONDITIONS = 8  # of one array: with more it counts as always read
 
 
 def liveness(
@@ -34,7 +34,7 @@ def liveness(
 ) -> dict[Array, Element]:
     """The conditions under which `roots` read the elements of each array, down to `leaves`.
 
-    Only conditions that are `known` where the answer is used refine it.
+    Only conditions that are `known` at the use refine it.
     """
     order = postorder(roots, lambda a: () if a in leaves else arrays_read(a))
     found: dict[Array, list[Element]] = {a: [] for a in order}
@@ -50,7 +50,8 @@ def liveness(
 
 
 def _reads(array: Array, here: Element, known: Callable[[Element], bool]) -> Iterable[tuple[Array, Element]]:
-    """The arrays that one reads, each with the condition under which, over the axes of what is read."""
+    """The arrays that an array reads, each with the condition under which it does, over the axes of the array
+    read."""
     lengths = set(read_by((*array.shape, *array.domain)))
     for a in lengths:
         yield a, TRUE
@@ -81,12 +82,12 @@ def _arguments(element: Element, under: Element, known: Callable[[Element], bool
 
 
 def _refines(condition: Element, known: Callable[[Element], bool]) -> bool:
-    """Whether a condition depends on values, all of which are known where the answer is used."""
+    """Whether a condition depends on values, all of which are known at the use."""
     return bool(read_by((condition,))) and known(condition)
 
 
 def _over(read: Read, condition: Element, domain: Shape) -> Element:
-    """A condition over the axes of a domain as one over the axes of the array that is read there."""
+    """A condition over the axes of a domain, as one over the axes of the array read there."""
     places: dict[int, Element] = {i.axis: Index(k) for k, i in enumerate(read.args) if isinstance(i, Index)}
     distinct = len(places) == sum(isinstance(i, Index) for i in read.args)
     whole = all(isinstance(i, Const | Index) for i in read.args)

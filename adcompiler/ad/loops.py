@@ -1,10 +1,10 @@
 """Derivatives of loops.
 
-Reverse mode runs a loop backwards. The reverse iteration is the vjp of the iteration: it carries the
-cotangents of the carried values, and sums of the contributions of iterations to the consts; for a row of a
-scanned array it returns a row. It reads values of the iteration from stacks: the loop is run with outs for
-its carried values and for values that are costly to recompute. A while loop is first counted, and then
-treated as a loop with that number of iterations.
+Reverse mode runs a loop backwards. The reverse iteration is the vjp of the iteration. It carries the
+cotangents of the carried values, and for each const the sum of its contributions; for a row of a scanned
+array it returns a row. It reads values of the iteration from stacks: the loop is run with outs for its
+carried values and for values that are costly to recompute. A while loop is first counted, then treated as a
+loop with that trip count.
 
 Forward mode carries the tangents along.
 """
@@ -79,8 +79,8 @@ Push = Callable[[Sequence[Array], Mapping[Array, Orders]], list[Orders]]
 
 @dataclass(frozen=True)
 class _Iteration:
-    """An iteration of a loop, open, with placeholders for its consts; `wanted` are the operands that a
-    derivative flows to, as the iteration sees them."""
+    """One iteration of a loop, with placeholders for its consts; `wanted` are the active operands, as the
+    iteration refers to them."""
 
     body: Body
     consts: tuple[tuple[Array, Array], ...]
@@ -98,7 +98,7 @@ def reverse(
 ) -> Iterator[tuple[Array, Array]]:
     """The contributions of a loop to the cotangents of its operands: pairs of operand and array.
 
-    `cotangents` are those of what the loop gives; `active` are the arrays that a derivative flows to, and
+    `cotangents` are those of the loop's results; `active` are the arrays that a derivative flows to, and
     `vjp` is that of a program without this loop.
     """
     iteration = _iteration(loop, active)
@@ -178,7 +178,7 @@ def _run_back(
 
 
 def _iteration(loop: Loop, active: set[Array]) -> _Iteration:
-    """The iteration of a loop, and what of it a derivative flows through."""
+    """The iteration of a loop and its active operands."""
     places = const_places(loop)
     body = opened(loop, places)
     body = with_roots(body, outlined(roots_of(body)), body.carried)
@@ -203,7 +203,7 @@ def _plus(total: Array, contribution: Array) -> Array:
 
 
 def _rows_of(stack: Array, whole: Array) -> Array:
-    """Rows, one an iteration, as a cotangent of the scanned array: zeros beyond the iterations."""
+    """Rows, one per iteration, as a cotangent of the scanned array: zeros beyond the iterations."""
     length, size = stack.shape[0], whole.shape[0]
     if length is size:
         return stack
@@ -213,8 +213,8 @@ def _rows_of(stack: Array, whole: Array) -> Array:
 
 
 def _with_stacks(loop: Loop, iteration: _Iteration, back: Body) -> Body:
-    """The reverse body with what it needs of the iterations as rows of stacks, and its consts where they
-    are."""
+    """The reverse body, with the values of iterations that it reads as rows of stacks, and its consts in
+    place."""
     given = {r for _, r in iteration.body.rows} | {p for _, p in iteration.consts} | {iteration.body.step}
     roots, saved = stacked(iteration.body, given, roots_of(back))
     found = _where_read(iteration, given, roots, saved)
@@ -229,10 +229,10 @@ def _with_stacks(loop: Loop, iteration: _Iteration, back: Body) -> Body:
 def _where_read(
     iteration: _Iteration, given: set[Array], roots: Sequence[Array], saved: Sequence[Array]
 ) -> list[Array]:
-    """What is saved, but zeros where `roots` do not read it: its own derivative need not exist there.
+    """The saved arrays, with zeros where `roots` do not read them: their derivatives need not exist there.
 
-    All that the reverse iteration reads counts, conditions and indices included. What is only read from an
-    input of the iteration has a derivative everywhere, and stays as it is.
+    All reads of the reverse iteration count, including those of conditions and indices. A copy of an input of
+    the iteration has a derivative everywhere, and stays as it is.
     """
     inputs = given | {c.slot for c in iteration.body.carried}
 
@@ -250,8 +250,7 @@ def _where_read(
 
 
 def _stacks(loop: Loop, iteration: _Iteration, back: Body, saved: Sequence[Array]) -> list[Array]:
-    """The stacks of arrays of an iteration: outs of the loop, which is run with those that it does not have
-    yet."""
+    """The stacks of an iteration's arrays: outs of the loop, which is run again for those that it lacks."""
     body = iteration.body
     known: dict[Array, Array] = dict(zip(body.outs, loop.items[len(body.carried) :], strict=False))
     missing = [a for a in saved if a not in known]
@@ -268,10 +267,10 @@ def _stacks(loop: Loop, iteration: _Iteration, back: Body, saved: Sequence[Array
 
 
 def forward(loop: Loop, given: Mapping[Array, Orders], order: int, push: Push) -> list[Orders]:
-    """The derivatives of what a loop gives, up to an order, for those of its operands that have some.
+    """The derivatives of a loop's results up to an order, for the derivatives of its operands.
 
-    The body is differentiated, by `push`, on placeholders for the derivatives of its slots; which of those
-    that are carried are zero is found from the body, again until no more are other than zero.
+    `push` differentiates the body on placeholders for the derivatives of its slots. Which carried derivatives
+    are zero is found from the body, repeated up to a fixed point.
     """
     none: Orders = [None] * order
     given = dict.fromkeys(loop.operands, none) | {**given}
@@ -318,15 +317,15 @@ def _stand_ins(place: Array, orders: Orders) -> Orders:
 
 
 # -- stacks ------------------------------------------------------------------------------------------
-# What an iteration of a loop must leave behind for its reverse: stacks.
+# Stacks: what an iteration of a loop must save for its reverse.
 #
-# An iteration of a loop is a small program, and its reverse reads some of its arrays. All else is made
-# again from those, or from what is there in any iteration.
+# An iteration of a loop is a small program, and its reverse reads some of its arrays. All others are
+# recomputed from those, or from what is available in every iteration.
 
 
 def outlined(roots: Sequence[Array]) -> tuple[Array, ...]:
-    """The roots of an iteration with functions of elements as separate arrays, which can be saved; those
-    that are not are inlined again."""
+    """The roots of an iteration with costly functions of elements as separate arrays, which can be saved;
+    those not saved are inlined again."""
     return _Outline({}).run(roots)
 
 
@@ -345,17 +344,17 @@ class _Outline(Replace):
 
 
 def _is_function(element: Element) -> bool:
-    """Whether an element is worth its bytes: a function such as tanh, but no quotient."""
+    """Whether an element is worth saving: a function such as tanh, but not a quotient."""
     if not (isinstance(element, Apply) and is_costly(element)):
         return False
     return element.op != "divide" and TABLE[element.op].kind == "float"
 
 
 def stacked(body: Body, given: set[Array], roots: Sequence[Array]) -> tuple[Sequence[Array], list[Array]]:
-    """The roots of a reverse iteration, and what they read of the iteration `body`.
+    """The roots of a reverse iteration, and the arrays of the iteration `body` that they read.
 
-    That is what is carried, or the parts of it that are read if they are smaller, and what is costly and no
-    larger than what is carried. The rest is computed again from these, and from what is `given` in any
+    These are the carried values, or smaller parts of them if only those are read, and costly values that are
+    no larger than the carried ones. The rest is recomputed from these and from the arrays `given` in every
     iteration.
     """
     slots = {c.slot for c in body.carried}
@@ -367,10 +366,10 @@ def stacked(body: Body, given: set[Array], roots: Sequence[Array]) -> tuple[Sequ
     for a in own - given:
         if a in made:
             small = _extent(a) <= most and _is_worth_saving(a) and not is_over_pairs(a)
-        else:  # the stacks of a loop in the iteration: it need not run again
+        else:  # the stacks of a loop in the iteration, which then need not run again
             few = _extent(a) < most or any(Counter(_lengths(a)) <= size for size in sizes)
             small = isinstance(a, Item) and few
-        if small and not lengths_read(a):  # rows of different lengths make no stack
+        if small and not lengths_read(a):  # rows of a stack have the same length
             kept.add(a)
     parts = _Parts(kept, slots, own)
     parts.find(roots)
@@ -380,7 +379,7 @@ def stacked(body: Body, given: set[Array], roots: Sequence[Array]) -> tuple[Sequ
 
 
 def _decided_by(leaves: set[Array], roots: Sequence[Array]) -> set[Array]:
-    """The arrays that are made of `leaves`, and of nothing else that has no value yet."""
+    """The arrays that are computed from `leaves` alone."""
     found: set[Array] = set()
     for array in postorder(roots, lambda a: () if a in leaves else arrays_read(a)):
         if array in leaves or not (
@@ -391,16 +390,17 @@ def _decided_by(leaves: set[Array], roots: Sequence[Array]) -> set[Array]:
 
 
 class _Parts(Replace):
-    """Reads what is carried at places that are known before: then only these parts of it need be saved."""
+    """Reads only parts of carried values where the indices are known in the forward pass: only these parts
+    are saved."""
 
     def __init__(self, kept: set[Array], slots: set[Array], own: set[Array]) -> None:
         super().__init__({a: a for a in kept})
         self.kept, self.slots, self.own = kept, slots, own
-        self.whole: set[Array] = set()  # what is read in more places
+        self.whole: set[Array] = set()  # arrays whose parts are not smaller
         self.made: set[Array] = set()
 
     def find(self, roots: Sequence[Array]) -> None:
-        """Find what is read whole."""
+        """Find the arrays that are read whole."""
         places: dict[Array, set[tuple[Element | None, ...]]] = {}
         self.whole.update(roots)
         for array in postorder(roots, lambda a: () if a in self.kept else arrays_read(a)):
@@ -415,7 +415,7 @@ class _Parts(Replace):
                 self.whole.add(array)
 
     def placed(self, read: Read) -> tuple[Element | None, ...]:
-        """The indices of a read that are one place each, decided by the iteration."""
+        """For each index of a read, itself if it is a single one known in the forward pass, else None."""
         return tuple(
             i if not i.axes and not isinstance(i, Const) and self.own.issuperset(read_by((i,))) else None
             for i in read.args
@@ -435,12 +435,12 @@ class _Parts(Replace):
 
 
 def _free(array: Array, places: Sequence[Element | None]) -> Shape:
-    """The lengths of the axes that a read at some places leaves."""
+    """The lengths of the axes that remain where some indices are fixed."""
     return tuple(n for n, p in zip(array.shape, places, strict=True) if p is None)
 
 
 def _elements(lengths: Shape) -> int:
-    """How many elements there are, more or less."""
+    """The approximate number of elements."""
     return prod(int(n.value) if isinstance(n, Const) else NOMINAL_ROW for n in lengths)
 
 

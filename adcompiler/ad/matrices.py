@@ -26,7 +26,7 @@ ZERO = const(0, "i64")
 
 
 def at(array: Array, cases: Shape, row: Element, column: Element) -> Read:
-    """The element of a matrix in the given row and column, for each of `cases`: the leading axes."""
+    """The element of each matrix in the given row and column; `cases` are the leading axes."""
     own = array.rank - 2
     lead = identity(cases)[len(cases) - own :]
     ends = (row, column)
@@ -36,12 +36,12 @@ def at(array: Array, cases: Shape, row: Element, column: Element) -> Read:
 
 
 def axes(cases: Shape, count: int = 2) -> list[Element]:
-    """The indices of the axes behind the leading ones."""
+    """The indices of the axes after the leading ones."""
     return [Index(len(cases) + k) for k in range(count)]
 
 
 def matrix(cases: Shape, ends: Shape, of: Callable[[Element, Element], Element]) -> Array:
-    """The matrices whose elements are `of` a row and a column."""
+    """The matrices whose element at each row and column is given by `of`."""
     shape = cases + ends
     ones = {k: ZERO for k, n in enumerate(shape) if is_const(n, 1)}
     return closed(shape, substitute(of(*axes(cases)), ones))
@@ -71,20 +71,20 @@ def negative(x: Array) -> Array:
 
 
 def difference(x: Array, y: Array) -> Array:
-    """X - Y; one may be shared by the cases of the other."""
+    """X - Y; either may be shared by the cases of the other."""
     cases = max(x.shape[:-2], y.shape[:-2], key=len)
     return matrix(cases, y.shape[-2:], lambda i, j: apply("subtract", at(x, cases, i, j), at(y, cases, i, j)))
 
 
 def unit_matrix(like: Array) -> Array:
-    """The unit matrix as large as a square one."""
+    """The unit matrix of the size of a square matrix."""
     one, zero = const(1, like.dtype), const(0, like.dtype)
     n = like.shape[-1]
     return matrix((), (n, n), lambda i, j: select(apply("equal", i, j), one, zero))
 
 
 def lower(x: Array, diagonal: float = 1.0) -> Array:
-    """The lower triangle, with its diagonal times a number."""
+    """The lower triangle, with its diagonal multiplied by a number."""
     cases, zero = x.shape[:-2], const(0, x.dtype)
 
     def of(i: Element, j: Element) -> Element:
@@ -106,7 +106,7 @@ def symmetric(x: Array) -> Array:
 
 
 def summed(x: Array, like: Array) -> Array:
-    """A cotangent for every case as that of an operand: summed over the cases that share it."""
+    """A cotangent per case as that of an operand: summed over the cases that share it."""
     more = x.rank - like.rank
     if not more:
         return x

@@ -18,7 +18,7 @@ RESULT = "r"
 def partial(element: Apply, k: int, result: Element | None = None) -> Element:
     """The derivative of a primitive's result with respect to its argument number `k`.
 
-    `result` is what to call the primitive's own value, where that has a name.
+    `result` refers to the primitive's own value, if it is available.
     """
     one = const(1, element.dtype)
     if element.op in DTYPES:
@@ -33,9 +33,10 @@ def partial(element: Apply, k: int, result: Element | None = None) -> Element:
 
 
 def _decided(derivative: Element) -> Element:
-    """A derivative without the cases that constants decide: that of x ** 2 has none for an exponent of 0.
+    """A derivative without the cases that constants decide: that of x ** 2 needs no case for an exponent of
+    0.
 
-    What is left over would be a guard, which cotangents carry from array to array.
+    An undecided case would become a guard, which cotangents carry from array to array.
     """
     while isinstance(derivative, Select) and (holds := _known(derivative.guard)) is not None:
         derivative = derivative.then if holds else derivative.otherwise
@@ -43,7 +44,7 @@ def _decided(derivative: Element) -> Element:
 
 
 def _known(condition: Element) -> bool | None:
-    """Whether a condition holds, if its constants tell."""
+    """The truth of a condition, if it is constant."""
     if isinstance(condition, Const):
         return bool(condition.value)
     if isinstance(condition, Apply) and condition.op == "logical_and":
@@ -55,7 +56,7 @@ def _known(condition: Element) -> bool | None:
 
 
 def named(element: Apply, k: int) -> list[Element]:
-    """The elements that the partial number `k` names: what a backward pass must know."""
+    """The elements that partial derivative number `k` refers to: the backward pass needs them."""
     if element.op in DTYPES:
         return []
     entry = TABLE[element.op]
@@ -81,7 +82,7 @@ def delta(value: Element, pairs: Iterable[tuple[Element, Element]]) -> Element:
 
 
 def is_delta(element: Element) -> TypeGuard[Select]:
-    """Whether an element is zero but where two indices are equal: a direction of a Jacobian."""
+    """Whether an element is zero except where two indices are equal: a direction of a Jacobian."""
     if not (isinstance(element, Select) and is_const(element.otherwise, 0)):
         return False
     guard = element.guard

@@ -1,4 +1,4 @@
-"""Derivatives of reductions that are not linear: a product, and the logarithm of a sum of exponentials."""
+"""Derivatives of reductions that are not linear: products and logsumexp."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ from adcompiler.ir.nodes import (
 from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import apply
 
-# Up to so many factors, products over all but one of them are written out (`passes/arrays/unroll.py`).
+# Up to this many factors, products over all but one of them are unrolled (`passes/arrays/unroll.py`).
 SHORT_AXIS = 4
 
 
 def others(product: Reduce) -> Element:
     """The derivative of a product: at each point of its domain, the product over all other points.
 
-    Not the product divided by the factor, which is 0 / 0 where a factor is zero. Over several axes it is the
-    product over the other places of the last axis, times the others of the product along that axis.
+    The quotient of the product and the factor would be 0 / 0 where a factor is zero. Over several axes it is
+    the product over the other points of the last axis, times the derivative of the product along the other
+    axes.
     """
     domain, body = product.domain, product.body
     found: Element = const(1, product.dtype)
@@ -43,7 +44,7 @@ def others(product: Reduce) -> Element:
 
 
 def _along_last(domain: Shape, body: Element) -> Element:
-    """The product over all other places of the last axis: of those before, times that of those behind."""
+    """The product over all other points of the last axis: a prefix product times a suffix product."""
     last = len(domain) - 1
     length = domain[last]
     if is_const(length) and length.value <= SHORT_AXIS:
@@ -59,7 +60,7 @@ def _along_last(domain: Shape, body: Element) -> Element:
 
 
 def _running(rows: Array, before: Array | None = None) -> Array:
-    """For each row the product of the rows before it; given these, the product of all other rows."""
+    """The prefix products of rows; given these, the product of all other rows for each row."""
     shape = rows.shape[1:]
     at = identity(shape)
     total, row, other = (fresh(rows.dtype, shape) for _ in range(3))

@@ -1,12 +1,12 @@
 """The inverse of a read: for a point of the array, the point of the domain that reads it.
 
-A read at plain axes has one, `A[i, j]` is read at (i, j). So has one at `s * i + c` with a constant s and
-a c that depends on no axis: the point a is read at i = (a - c) / s, if s divides a - c and i lies in the
+A read at plain axes has one: `A[i, j]` is read at (i, j). A read at `s * i + c` has one too, for a constant s
+and a c that depends on no axis: the point a is read at i = (a - c) / s, if s divides a - c and i lies in the
 domain. The adjoint of such a read is a renamed array under a guard, without a scatter.
 
-Windows have one too: `x[i + k]` with k before m and i before n - m + 1, where n is the length of x: the point
-a is read at i = a - k by each k, and the adjoint is a sum over k of what is there. The bounds of its loop
-leave out the k for which i would lie outside, so that it takes as many iterations as a scatter.
+So has a window `x[i + k]` with k before m and i before n - m + 1, where n is the length of x: each k reads
+the point a at i = a - k, and the adjoint is a sum over k. The bounds of its loop exclude each k for which i
+would lie outside the domain, so it takes as many iterations as a scatter.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ ZERO = const(0, "i64")
 
 
 class Inverse(NamedTuple):
-    """`places` says what each axis of the domain is in terms of the array's axes, where `guard` holds;
-    where it does not, nothing reads the array's point. Axes without a place are `free`, and called by numbers
-    after the array's axes; for some of their points only the array's point is read: `inside` holds there."""
+    """`places` gives each axis of the domain in terms of the array's axes, where `guard` holds; elsewhere the
+    array's point is not read. Axes without a place are `free`, and numbered after the array's axes; only
+    those of their points that satisfy `inside` read the array's point."""
 
     places: dict[int, Element]
     guard: Element
@@ -44,8 +44,8 @@ class _Affine(NamedTuple):
 
 
 def invert(read: Read, domain: Shape, scope: frozenset[int]) -> Inverse | None:
-    """The inverse of `read`, which stands in `domain` and is summed over the axes of `scope`; None if its
-    indices are not of this kind."""
+    """The inverse of `read` in `domain`, summed over the axes of `scope`; None if its indices are of another
+    kind."""
     pairs = zip(read.args, read.array.shape, strict=True)
     forms = [_affine(index) or _window(index, size, domain) for index, size in pairs]
     axes = [form.axis for form in forms if form is not None and form.axis is not None]
@@ -67,7 +67,7 @@ def invert(read: Read, domain: Shape, scope: frozenset[int]) -> Inverse | None:
             continue
         point, offset, length = Index(k), substitute(form.offset, free), domain[form.axis]
         place = places[form.axis] = _place(form._replace(offset=offset), point)
-        if offset.axes:  # the place lies in the domain; said of the offset, these are bounds of a loop
+        if offset.axes:  # the place lies in the domain; solved for the offset, these are bounds of a loop
             inside = both(inside, apply("less_equal", offset, point))
             inside = both(inside, apply("less", apply("subtract", point, length), offset))
             continue
@@ -77,8 +77,8 @@ def invert(read: Read, domain: Shape, scope: frozenset[int]) -> Inverse | None:
 
 
 def _window(index: Element, size: Element, domain: Shape) -> _Affine | None:
-    """An index as an axis plus a multiple of another one, if both together reach from one end of an array to
-    the other, or one of them does without the other."""
+    """An index as an axis plus a multiple of another axis, if their combined range is that of the array's
+    axis, or if one of them alone covers it."""
     form = linear(index)
     parts = {a.axis: factor for a, factor in form.terms.items() if isinstance(a, Index)}
     if len(parts) != 2 or any(a is not None and a.axes and not isinstance(a, Index) for a in form.terms):
@@ -93,7 +93,7 @@ def _window(index: Element, size: Element, domain: Shape) -> _Affine | None:
 
 
 def _positive(length: Element) -> Element:
-    """A length as it is computed, which may be less than 0."""
+    """A length without its clamp at 0."""
     match length:
         case Apply(op="maximum", args=(x, zero)) if is_const(zero, 0):
             return x
@@ -113,7 +113,8 @@ def _place(form: _Affine, point: Element) -> Element:
 def _conditions(
     form: _Affine, point: Element, place: Element, length: Element, size: Element
 ) -> Sequence[Element]:
-    """When that position reads the point: it lies in the domain, and the step divides the distance."""
+    """The conditions under which that position reads the point: it lies in the domain, and the step divides
+    the distance."""
     found = []
     if place is not point:
         found.append(apply("greater_equal", place, ZERO))
@@ -126,7 +127,8 @@ def _conditions(
 
 
 def _fills(length: Element, offset: Element, size: Element) -> bool:
-    """Whether `length` points from `offset` on reach the axis's end: n from 0, or max(n - c, 0) from c."""
+    """Whether `length` points from `offset` on reach the end of the axis: n from 0, or max(n - c, 0) from
+    c."""
     if is_const(offset, 0):
         return length is size
     match length:

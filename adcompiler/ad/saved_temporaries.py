@@ -1,8 +1,8 @@
 """Values saved by a forward program: the temporaries that partial derivatives use.
 
-As in PyTorch's derivatives.yaml, saved values are inferred from the formulas. A temporary becomes an
-array and an output of the forward program, so that it can receive a cotangent. This makes derivatives
-of higher order right.
+As in PyTorch's derivatives.yaml, saved values are inferred from the formulas. A temporary becomes an array
+and an output of the forward program, so it can receive a cotangent. This makes higher-order derivatives
+correct.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def outline(func: Func, wanted: Sequence[Array]) -> tuple[Func, tuple[Array, ...
     saved: dict[Array, None] = {}
     names: dict[Node, str] = dict(func.names)
     arrays = arrays_of(func.results)
-    # What only the value of a rule is made of is not differentiated.
+    # Arrays that only the value of a rule reads are not differentiated.
     read = postorder(func.results, lambda a: a.args if isinstance(a, Ruled) else arrays_read(a))
     active = active_arrays(arrays, wanted) & set(read)
     for array in arrays:
@@ -87,7 +87,7 @@ def outline(func: Func, wanted: Sequence[Array]) -> tuple[Func, tuple[Array, ...
 
 
 def _needed(array: Array, active: set[Array]) -> set[Element]:
-    """The elements of `array` whose values the chain rule names."""
+    """The elements of `array` whose values the chain rule uses."""
     on_path: set[Element] = set()
     needed: set[Element] = set()
     for element in elements_of(array.elements[-1:]):
@@ -111,8 +111,8 @@ def _needed(array: Array, active: set[Array]) -> set[Element]:
 
 
 def _stored(needed: Iterable[Element], array: Array) -> set[Element]:
-    """Of the elements needed, those to store: conditions and conversions are cheap to make again, and what
-    is over pairs is made again rather than stored."""
+    """The needed elements to store: not conditions and conversions, which are cheap to recompute, nor
+    elements over pairs."""
     stored: set[Element] = set()
     work, seen = list(needed), set()
     while work:
@@ -132,23 +132,24 @@ def _stored(needed: Iterable[Element], array: Array) -> set[Element]:
 
 
 def _is_over_pairs(element: Element, array: Array) -> bool:
-    """Whether an element of a sum is over more axes than any array that it is made of."""
+    """Whether an element of a sum is over more axes than any array that it reads."""
     if isinstance(element, Read) or not any(k >= array.rank for k in element.axes):
         return False
     return _is_outer(element, array.domain, element.axes)
 
 
 def _is_outer(element: Element, domain: Shape, axes: Iterable[int]) -> bool:
-    """Whether no stored array that `element` reads is over all the long ones of `axes`."""
+    """Whether no stored array that `element` reads is over all the long axes of `axes`."""
     long = frozenset(k for k in axes if not isinstance(domain[k], Const))
     reads = [e for e in elements_of((element,)) if isinstance(e, Read) and long <= e.axes]
     return all(is_over_pairs(r.array) for r in reads)
 
 
 def is_over_pairs(array: Array) -> bool:
-    """Whether an array has an element a pair, made of arrays that have fewer: it is made again, not stored.
+    """Whether an array has an element for each pair, computed from arrays over fewer axes: it is recomputed,
+    not stored.
 
-    A contraction over a long axis is none: it is costly to make again.
+    A contraction over a long axis does not count: it is costly to recompute.
     """
     long = [k for k, n in enumerate(array.shape) if not isinstance(n, Const)]
     short = isinstance(array, Map) or (
@@ -186,7 +187,7 @@ def _outlined(
                 names.setdefault(temporary, names[element])
             made = Read(temporary, tuple(Index(k) for k in axes))
         new[element] = made
-    # Lengths are not temporaries, whatever elements share with them: the slots of loops are as long.
+    # Lengths are not temporaries, even if elements share them: the slots of loops have these lengths.
     rebuilt = with_elements(array, lambda elements: tuple(new[e] for e in elements), Replace(moved).resized)
     whole = rebuilt.elements[-1]
     renames = (

@@ -66,7 +66,7 @@ def taylor(
 
 
 class _Line:
-    """The derivatives of arrays along a line: `arrays[a][k - 1]` is the one of order k, None for zero."""
+    """The derivatives of arrays along a line: `arrays[a][k - 1]` is that of order k, None for zero."""
 
     def __init__(self, directions: Mapping[Array, Array]) -> None:
         self.given = set(directions)
@@ -83,7 +83,7 @@ class _Line:
             if isinstance(array, Item) and array not in self.given:
                 self.loop(array.loop, order)
             while len(found) < order:
-                found.append(None)  # so that what asks for this very one is told zero, not sent here again
+                found.append(None)  # zero for a use inside its own computation, which would recurse
                 if array not in self.given and not isinstance(array, Input | Item):
                     found[-1] = self.array(array, len(found))
 
@@ -108,7 +108,8 @@ class _Line:
         return Tangent(TRUE, gathered(array, body, mask(found.value, found.guard)))
 
     def by_rule(self, array: Ruled | Call, k: int) -> Tangent | None:
-        """From the first derivative, which a rule of the array's own gives, as an array in its own right."""
+        """The derivative of order k - 1 of the first derivative, which the array's own rule gives as an
+        array."""
         ways = {a: masked(t, a) for a in array.operands if (t := self.arrays[a][0]) is not None}
         if isinstance(array, Call):
             slope = push(array, [ways.get(a) for a in array.operands])
@@ -120,7 +121,7 @@ class _Line:
         return self.arrays[slope][k - 2]
 
     def loop(self, loop: Loop, order: int) -> None:
-        """What a loop gives: a loop that carries the derivatives of what it carries."""
+        """The derivatives of a loop's results: a loop that carries the derivatives of its carried values."""
         if loop in self.loops and len(self.arrays[loop.items[0]]) >= order:
             return
         self.loops.add(loop)
@@ -133,7 +134,7 @@ class _Line:
     # -- inside an array -----------------------------------------------------------------------------
 
     def run(self, array: Array, root: Steps) -> Tangent | None:
-        """The result of steps, which ask for derivatives of elements; what was found is remembered."""
+        """Run steps, which yield requests for derivatives of elements; results are cached."""
         known = self.elements[array]
         stack: list[tuple[Wanted | None, Steps]] = [(None, root)]
         value: Tangent | None = None
@@ -168,7 +169,7 @@ class _Line:
 
     def zero(self) -> Steps:
         return None
-        yield  # never reached: it makes a generator of it
+        yield  # unreachable: it makes this a generator
 
     def read(self, element: Read, k: int) -> Steps:
         if len(self.arrays.get(element.array, ())) < k:
@@ -198,7 +199,7 @@ class _Line:
         return (yield from self.chain(slopes, k, element))
 
     def order(self, element: Element, k: int) -> Steps:
-        """The derivative of order k, from 0 on."""
+        """The derivative of order k, where order 0 is the element itself."""
         return Tangent(TRUE, element) if k == 0 else (yield element, k)
 
     def product(self, x: Element, y: Element, k: int, orders: range) -> Steps:
@@ -257,7 +258,7 @@ class _Line:
 def _along(roots: Sequence[Array], given: Mapping[Array, Orders]) -> list[Orders]:
     """The derivatives of a body's roots, for those of its placeholders.
 
-    The derivative of a placeholder for one is that for the next: rules differentiate what they made of it.
+    The derivative of one placeholder is the next placeholder: rules differentiate arrays that read them.
     """
     (order,) = {len(orders) for orders in given.values()}
     line = _Line({})

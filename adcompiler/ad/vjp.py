@@ -1,10 +1,10 @@
 """Reverse mode: from results and their cotangents to the cotangents of inputs, program to program.
 
-For an array B = op over its domain of a body, the chain rule walks the body's elements from the
-root to the reads. A contribution made in scope S (a set of the domain's axes) to an element t that
-depends on the axes T is summed over S - T: t is one number for all those points. At a read
-`A[indices]` the sum over all points adds to A's cotangent at those indices: reads become writes.
-Where the indices are distinct plain axes, the write is a renamed array; else it accumulates.
+For an array B, an operation over a domain with a body, the chain rule walks the body's elements from the root
+to the reads. A contribution made in scope S (a set of the domain's axes) to an element t that depends on the
+axes T is summed over S - T: t is one number for all those points. At a read `A[indices]` the sum over all
+points is added to A's cotangent at those indices: reads become writes. Where the indices are distinct plain
+axes, the write is a renamed array; else it accumulates.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def vjp(
 ) -> list[Array | None]:
     """The cotangent of each array in `wanted`; None where it is known to be zero.
 
-    `cotangents` are shaped like `results`; None stands for zeros. `guards` say where each cotangent means
-    anything (over its result's axes): elsewhere it is zero, and is not multiplied with anything.
+    `cotangents` are shaped like `results`; None stands for zeros. `guards` say where each cotangent is
+    defined (over its result's axes): elsewhere it counts as zero, and is not multiplied by anything.
     """
     totals = _totals(results, cotangents, wanted, guards or [TRUE] * len(results))
     return [_whole(totals.get(a), a) for a in wanted]
@@ -80,8 +80,8 @@ def vjp(
 def relevance(results: Sequence[Array], count: int, wanted: Sequence[Array]) -> list[Element]:
     """Where each of `results` matters to the derivative of the first `count` of them.
 
-    A saved temporary that is read only under a guard matters only there; its derivative need not exist
-    elsewhere. The cotangent that comes back for it is zero there.
+    A saved temporary that is read only under a guard matters only there. Its derivative need not exist
+    elsewhere, and its cotangent is zero there.
     """
     first = [r if k < count and is_float(r.dtype) else None for k, r in enumerate(results)]
     totals = _totals(results, first, wanted, [TRUE] * len(results))
@@ -94,7 +94,7 @@ def _totals(
     wanted: Sequence[Array],
     guards: Sequence[Element],
 ) -> dict[Array, Guarded]:
-    """The cotangent of every array that one reaches."""
+    """The cotangent of every array that a cotangent reaches."""
     order = arrays_of(results)
     active = active_arrays(order, wanted)
     pending: dict[Array, list[Guarded]] = defaultdict(list)
@@ -108,11 +108,11 @@ def _totals(
             total = totals[array] = Guarded(*sum_of(pending[array]))
             derived(total, array)
         if isinstance(array, Item) and first[array.loop] is array:
-            # Everything that the loop gives has its cotangent: what reads it stands behind this.
+            # All cotangents of the loop's results are complete: their readers come later in `order`.
             given = [_whole(totals.get(item), item) for item in array.loop.items]
             if any(g is not None for g in given):
                 guard = either(totals[item].guard for item in array.loop.items if item in totals)
-                guard = TRUE if guard.axes else guard  # where nothing of it matters, it hands on nothing
+                guard = TRUE if guard.axes else guard  # a loop outside its guard contributes nothing
                 for target, found in reverse(array.loop, given, active, vjp):
                     pending[target].append(Guarded(guard, Read(found, identity(target.shape))))
                     derived((found,), array)
@@ -142,7 +142,7 @@ def _sum(values: Sequence[Element]) -> Element:
 
 
 def _shared(shape: Shape, element: Element) -> Element:
-    """`element` read from an array over just the axes of `shape` that it depends on."""
+    """`element` as a read of an array over only those axes of `shape` that it depends on."""
     if isinstance(element, Read | Const):
         return element
     axes = sorted(element.axes)
@@ -190,7 +190,7 @@ class _Body:
                 moved = dict(enumerate(self.indices))
                 return Guarded(substitute(guard, moved), substitute(cotangent, moved))
             case Reduce(op="min" | "max", shape=shape):
-                # The points that attain the extremum share its cotangent evenly.
+                # The points that attain the extremum share its cotangent equally.
                 attains = apply("equal", self.body, Read(self.array, identity(shape)))
                 one, zero = const(1, self.body.dtype), const(0, self.body.dtype)
                 count = Reduce("sum", shape, self.array.reduced, select(attains, one, zero))
@@ -203,10 +203,10 @@ class _Body:
         return self.cotangent
 
     def value(self, element: Element) -> Element:
-        """How a partial derivative refers to the value of `element`: the body of a map is the map itself.
+        """The value of `element` in a partial derivative: for the body of a map, a read of the map itself.
 
-        Not so where the body varies along fewer axes than the map has: over the others the cotangent
-        has been summed, so that they are no more in scope.
+        A body that varies along fewer axes than the map is used as it is: the cotangent has been summed over
+        the others, so they are not in scope.
         """
         whole = Read(self.array, identity(self.array.shape))
         if element is self.body and isinstance(self.array, Map) and element.axes == whole.axes:
@@ -230,10 +230,10 @@ class _Body:
                     yield arg, Contribution(within(guard, where), scope, cast(product, arg.dtype))
 
     def merged(self, pending: list[Contribution], element: Element) -> list[Contribution]:
-        """Contributions to one element, summed over the axes that neither it nor a guard depends on.
+        """Contributions to one element, summed over the axes on which neither it nor a guard depends.
 
-        Under one guard that covers them all they add up to one. They stay apart where that guard
-        would depend on an axis over which one of them has been summed already.
+        They become one contribution under the union of their guards. They stay separate if that guard would
+        depend on an axis over which one of them has been summed already.
         """
         if not pending:
             return []
@@ -249,7 +249,7 @@ class _Body:
         return [self.gathered(guard, group, element) for guard, group in groups]
 
     def gathered(self, guard: Element, group: list[Contribution], element: Element) -> Contribution:
-        """The sum of a group under `guard`: terms of one scope are added first, then summed over axes."""
+        """The sum of a group under `guard`: first within each scope, then over axes."""
         scope = element.axes | guard.axes
         by_scope: dict[Scope, list[Element]] = defaultdict(list)
         for c in group:
@@ -313,10 +313,10 @@ class _Body:
         return Guarded(inverse.guard if guard is TRUE else both(inverse.guard, guard), body)
 
     def anywhere(self, read: Read, guard: Element, gather: Callable[[Element], Element]) -> Element:
-        """Where the guard holds at any of the points that read an element: there `gather` of it is positive.
+        """Where the guard holds at any of the points that read an element: where `gather` of it is positive.
 
-        A temporary that no taken branch reads must hand on no derivative: its own may be infinite.
-        An input hands on nothing.
+        A temporary that no taken branch reads must contribute no derivative: its own may be infinite. An
+        input has no operands to contribute to.
         """
         if guard is TRUE or isinstance(read.array, Input):
             return TRUE

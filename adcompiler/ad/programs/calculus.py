@@ -15,21 +15,21 @@ from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import arrays_of, elements_of
 
 # -- pointwise ---------------------------------------------------------------------------------------
-# Whether entries depend on single entries: then one tangent of ones gives all their derivatives.
+# Whether each entry depends on one entry only: then one tangent of ones gives all derivatives.
 #
-# For each array it is found along which of its axes the argument's axes run. An array that reads
-# entries at two places, or sums over such an axis, has none.
+# Each axis of the argument is traced to an axis of every array. An array that reads two entries, or sums
+# over such an axis, is not elementwise.
 
 
 Axes = dict[int, int]  # which axis of an array each axis of the argument is
 
 
 class _Mixed(Exception):  # noqa: N818
-    """An entry depends on several."""
+    """An entry depends on several entries."""
 
 
 def pointwise(result: Array, argument: Array) -> bool:
-    """Whether each entry of `result` depends on one entry of `argument` at most."""
+    """Whether each entry of `result` depends on at most one entry of `argument`."""
     own = {k: k for k, n in enumerate(argument.shape) if not is_const(n, 1)}
     try:
         _placed((result,), {argument: own})
@@ -56,7 +56,7 @@ def _placed(results: Sequence[Array], known: Mapping[Array, Axes]) -> dict[Array
 
 
 def _body(array: Array, found: Mapping[Array, Axes]) -> Axes | None:
-    """Which axes of an array's domain the argument's axes are."""
+    """The axes of an array's domain that the argument's axes are."""
     axes: Axes | None = None
     for element in elements_of(array.elements):
         if isinstance(element, Read) and element.array in found:
@@ -85,7 +85,7 @@ def _kept(array: Array, axes: Axes) -> Axes:
 
 
 def _ruled(array: Ruled, found: dict[Array, Axes]) -> None:
-    """An array is as its value is, if its rule mixes no entries either."""
+    """The axes of an array's value, if its rule does not mix entries either."""
     ways = {a: like(a) for a in array.args if a in found}
     tangent = forward(array, ways, vjp)
     if array.value not in found or tangent is None:
@@ -97,7 +97,7 @@ def _ruled(array: Ruled, found: dict[Array, Axes]) -> None:
 
 
 def _loop(loop: Loop, found: dict[Array, Axes]) -> None:
-    """The axes of what a loop gives; what it carries keeps its own."""
+    """The axes of a loop's results; a carried value keeps its axes."""
     if not any(a in found for a in loop.operands):
         return
     body = opened(loop)

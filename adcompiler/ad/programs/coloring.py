@@ -22,8 +22,9 @@ MOST_TRIED = 32  # numbers of lone rows
 class Coloring:
     """The directions that recover the entries of a matrix at the places `rows`, `columns`.
 
-    `colors` has the color of each column, -1 if none asks for it; `lone` the rows that are asked for one by
-    one, `lone_of` for each row its number among them, or -1. If `transposed`, all this is of the transpose.
+    `colors` has the color of each column, -1 if it is not needed. `lone` are the rows that are computed one
+    by one, and `lone_of` has for each row its number among them, or -1. If `transposed`, all of this is about
+    the transpose.
     """
 
     rows: np.ndarray
@@ -49,9 +50,9 @@ def coloring(pattern: Any, symmetric: bool) -> Coloring:
 
 
 def _lone(pattern: Any, symmetric: bool) -> tuple[int, np.ndarray]:
-    """The rows to be asked for one by one, the fullest, and the least number of directions with them.
+    """The rows to compute one by one, the fullest ones, and the least number of directions with them.
 
-    Those of a matrix that is not symmetric need a program more: they have to save half the directions.
+    For a nonsymmetric matrix they need another program, so they have to save half of the directions.
     """
     counts = np.diff(pattern.indptr)
     order = np.argsort(-counts, kind="stable")
@@ -81,7 +82,7 @@ def _colored(pattern: Any, lone: np.ndarray, symmetric: bool, transposed: bool) 
 
 
 def _greedy(rows: np.ndarray, columns: np.ndarray, lone_of: np.ndarray, skipped: np.ndarray) -> np.ndarray:
-    """The first free color for each column in turn; the colors taken in a row are the bits of a number."""
+    """For each column the first free color; the bits of an integer are the colors used in a row."""
     kept = (lone_of[rows] < 0) & ~skipped[columns]
     rows, columns = rows[kept], columns[kept]
     order = np.argsort(columns, kind="stable")

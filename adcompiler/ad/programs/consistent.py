@@ -3,7 +3,7 @@
 A backward pass recomputes values that are not saved. Sums and results of loops and routines may then have a
 different last bit, because they are computed in other loops. That matters in decisions: a saved maximum may
 equal none of the recomputed sums, and its gradient would be lost. If a decision compares a saved value with a
-recomputed value that it was made from, the saved value is recomputed too, so both come from one computation.
+recomputed value from which it was computed, the saved value is recomputed too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from adcompiler.ops.decisions import decision_operands, is_repeatable
 
 
 def consistent(results: Iterable[Array], saved: Collection[Array]) -> set[Array]:
-    """Those of the `saved` arrays that a program with these results may read."""
+    """The `saved` arrays that a program with these results may read."""
     kept, results = set(saved), tuple(results)
     while dropped := {a for group in _decided(results, kept) for a in _made_of_others(group, kept)}:
         kept -= dropped
@@ -24,13 +24,13 @@ def consistent(results: Iterable[Array], saved: Collection[Array]) -> set[Array]
 
 
 def _decided(results: Iterable[Array], saved: Collection[Array]) -> Iterator[tuple[Element, ...]]:
-    """What the decisions of a program that reads the saved arrays are about."""
+    """The operands of the decisions in a program that reads the saved arrays."""
     for array in postorder(results, lambda a: () if a in saved else arrays_read(a)):
         yield from () if array in saved else decision_operands(array)
 
 
 def _made_of_others(group: Iterable[Element], saved: Collection[Array]) -> Iterator[Array]:
-    """The saved arrays that a decision is about and that depend on others of it, which are computed again."""
+    """The saved operands of a decision that depend on other operands, which are recomputed."""
     found = set(_operands(group, saved))
     again = found - set(saved)
     for array in found & set(saved) if again else ():
@@ -39,7 +39,8 @@ def _made_of_others(group: Iterable[Element], saved: Collection[Array]) -> Itera
 
 
 def _operands(group: Iterable[Element], saved: Collection[Array]) -> Iterator[Array]:
-    """The arrays that elements are made of: saved ones, and such as may come out differently again."""
+    """The arrays that elements are computed from: saved ones, and those whose last bit may differ when
+    recomputed."""
     seen: set[Array] = set()
     work = list(read_by(group))
     while work:

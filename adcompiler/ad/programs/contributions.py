@@ -1,7 +1,7 @@
 """The contribution of each case of a batch to the gradient of an argument that all cases share.
 
-An argument is broadcast over those axes of the result that it lacks, or in which it has length 1. Its
-gradient is a sum over exactly these axes. Here the terms of that sum are kept, along leading axes.
+An argument is broadcast over the axes of the result that it lacks, or in which it has length 1. Its gradient
+is a sum over exactly these axes. Here the terms of that sum are kept, along leading axes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def shared_axes(shape: Shape, batch_shape: Shape) -> tuple[int, ...] | None:
 def contributions(func: Func, k: int, axes: Sequence[int]) -> Func:
     """The program of the contributions to the gradient of input `k` along the `axes` of the one result.
 
-    It takes a cotangent of the result as well. The contributions have those axes in front.
+    It takes a cotangent of the result as well. The contributions have those axes as leading axes.
     """
     (result,), target = func.results, func.inputs[k]
     cotangent = Input(len(func.inputs), result.dtype, result.shape)
@@ -49,7 +49,7 @@ def contributions(func: Func, k: int, axes: Sequence[int]) -> Func:
 
 
 def _one_case(cotangent: Input, lead: Shape, axes: Sequence[int]) -> Array:
-    """The cotangent where the axes in front and the result's own `axes` agree, zero elsewhere."""
+    """The cotangent where the leading axes equal the result's own `axes`, zero elsewhere."""
     at = identity(lead + cotangent.shape)
     own = at[len(lead) :]
     pairs = ((at[case], own[axis]) for case, axis in enumerate(axes))

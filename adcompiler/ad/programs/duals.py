@@ -16,7 +16,7 @@ Coefficient = tuple[int, int]  # the number of an input or of a result, and the 
 
 
 def completed(present: Iterable[Coefficient]) -> list[Coefficient]:
-    """The coefficients that a program on dual numbers takes: of a set {.., a, b} with the sets that lack its
+    """The coefficients that a program on dual numbers takes: with a set {.., a, b} also the sets without its
     last members, which are zero if they are not given."""
     found: set[Coefficient] = set()
     for number, parts in present:
@@ -31,8 +31,8 @@ def on_duals(
 ) -> tuple[Func, list[Coefficient]]:
     """`func` on dual numbers of an `order`, and the coefficients that its inputs are.
 
-    Those `taken`, which are completed, are inputs, all others zero. Its results are all coefficients, those
-    of one set next to each other, sets in the order of their integers.
+    The coefficients `taken`, after completion, are inputs; all others are zero. The results are all
+    coefficients, set by set, in the order of the sets' integers.
     """
     inputs: list[Coefficient] = [(n, 0) for n in range(len(func.inputs))]
     for part in range(order):

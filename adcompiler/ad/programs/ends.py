@@ -1,7 +1,8 @@
-"""Where derivatives with respect to an array end: forward from it, to operations that pass none on.
+"""Where derivatives with respect to an array end: at operations that do not propagate them.
 
-A derivative ends at an operation without one (a comparison, a conversion to integers), and at one that is
-zero everywhere. A branch or index that they decide has derivatives, but not with respect to them.
+A derivative ends at an operation without one (a comparison, a conversion to integers), and at one whose
+derivative is zero everywhere. A branch or index that depends on such a value has derivatives, but not with
+respect to it.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from adcompiler.ir.walk import arrays_of, arrays_read, elements_of
 
 
 class End(NamedTuple):
-    """An operation behind which nothing has a derivative with respect to the array."""
+    """An operation after which nothing has a derivative with respect to the array."""
 
     kind: str  # "comparison", "integer" or "zero"
     element: Apply
 
 
 def ends(results: Sequence[Array], wanted: Iterable[Array]) -> list[End]:
-    """The ends on the way from `wanted` to `results`, those of loops' bodies included."""
+    """The ends between `wanted` and `results`, including those in the bodies of loops."""
     found: dict[End, None] = {}
     _active(results, set(wanted), found)
     return list(found)
@@ -69,7 +70,7 @@ def _reaches(array: Array, active: set[Array], found: dict[End, None]) -> bool:
 
 
 def _end(e: Apply, here: Sequence[int]) -> End | None:
-    """The end that an operation is for the derivatives of these arguments; None if it passes one on."""
+    """The end that an operation is for the derivatives of these arguments; None if it propagates one."""
     if not here:
         return None
     if not differentiable(e):
@@ -79,7 +80,7 @@ def _end(e: Apply, here: Sequence[int]) -> End | None:
 
 
 def _through(loop: Loop, active: set[Array], found: dict[End, None]) -> set[int]:
-    """The numbers of the items of a loop that a derivative reaches, through any number of iterations."""
+    """The positions of a loop's items that a derivative reaches, through any number of iterations."""
     slots = loop.slots
     inside: set[Array] = {s for s, a in zip(slots[1:], loop.operands, strict=True) if a in active}
     while True:

@@ -46,7 +46,7 @@ def jacobian(func: Func, wanted: Sequence[int], length: Length) -> Blocks:
 
 
 def forward_is_cheaper(results: Sequence[Array], inputs: Sequence[Array], length: Length) -> bool:
-    """Whether there are no more directions, one an input entry, than cotangents, one an output entry."""
+    """Whether there are no more directions, one per input entry, than cotangents, one per output entry."""
     directions, cotangents = (sum(prod(map(length, a.shape)) for a in part) for part in (inputs, results))
     return directions <= cotangents
 
@@ -74,7 +74,7 @@ def forward_jacobian(func: Func, inputs: Sequence[Input]) -> Blocks:
 def pushed(func: Func, seeds: Mapping[Input, Array], axes: Shape, guarded: bool = False) -> list[Array]:
     """The tangents of the results for batched tangents `seeds`, with the leading axes `axes`.
 
-    If `guarded`, a zero among the seeds is not multiplied with anything, such as an infinite derivative.
+    If `guarded`, a zero seed is not multiplied by anything, such as an infinite derivative.
     """
     tangents: dict[Array, Array] = {i: Input(-1 - k, i.dtype, i.shape) for k, i in enumerate(seeds)}
     made = jvp(func.results, tangents, {i: _nonzero(t) for i, t in tangents.items()} if guarded else None)
@@ -92,7 +92,7 @@ def _reverse_row(func: Func, k: int, inputs: Sequence[Input]) -> list[Array]:
 def pulled(
     func: Func, seeds: Mapping[int, Array], inputs: Sequence[Input], axes: Shape, guarded: bool = False
 ) -> list[Array]:
-    """The cotangents of `inputs` for batched cotangents `seeds` of some results, as `pushed`."""
+    """The cotangents of `inputs` for batched cotangents `seeds` of some results; see `pushed`."""
     results = func.results
     own = {k: Input(-1 - k, results[k].dtype, results[k].shape) for k in seeds}
     guards = [_nonzero(own[k]) if guarded and k in own else TRUE for k in range(len(results))]

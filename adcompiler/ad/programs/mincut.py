@@ -27,14 +27,14 @@ from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import arrays_of, arrays_read, elements_of
 from adcompiler.ops.costs import CHEAP_NANOSECONDS, NOMINAL_LENGTH, Length, nanoseconds
 
-READ, WRITE = 0.1, 0.35  # ns a byte; memory that is new to the process costs more than writing to it
-FINITE, ENDLESS = 2**29, 2**30  # all finite capacities together, and one that no cut pays (SciPy takes int32)
+READ, WRITE = 0.1, 0.35  # ns a byte; memory that is new to the process costs more than a store to it
+FINITE, ENDLESS = 2**29, 2**30  # the sum of all finite capacities; an infinite one (SciPy takes int32)
 
 
 def cheapest(forward: Func, count: int, needed: Sequence[Array], length: Length) -> list[Array]:
     """The arrays of `forward` to save, for a propagate that reads those `needed`.
 
-    `count` are the results that are there in any case; `length` tells lengths.
+    The first `count` results are available in any case; `length` evaluates lengths.
     """
     if not needed:
         return []
@@ -72,7 +72,7 @@ def _sink_side(arcs: dict[tuple[object, object], float]) -> set[object]:
     shape = (len(numbers), len(numbers))
     graph = csr_array((np.array(capacities, np.int32), (rows, columns)), shape)
     flow = maximum_flow(graph, numbers["source"], numbers["sink"]).flow
-    rest = csr_array(graph - flow)  # flow runs back as negative flow: arcs that can be undone
+    rest = csr_array(graph - flow)  # the residual graph
     rest.data = (rest.data > 0).astype(np.int32)
     rest.eliminate_zeros()
     reached = set(breadth_first_order(rest, numbers["source"], return_predecessors=False).tolist())
@@ -89,7 +89,7 @@ def _points(shape: Shape, length: Length) -> int:
 
 
 def _work(array: Array, length: Length) -> float:
-    """Nanoseconds to compute an array from what it reads; all of its loop, for what a loop gives."""
+    """Nanoseconds to compute an array from its operands; for a loop's result, those of the whole loop."""
     if isinstance(array, Item):
         return _iterations(array.loop, length)
     if isinstance(array, Call):  # routines on n x n matrices take about n multiplications an element

@@ -35,8 +35,9 @@ Pattern = tuple[bool, ...]
 
 @dataclass(frozen=True)
 class Propagate:
-    """One propagate program: `reads` says for each input which value of forward it takes (inputs first,
-    then results), the rest are cotangents; `known` says which wanted cotangents are not known to be zero."""
+    """One propagate program: `reads` has for each input the number of forward's value that it takes (inputs
+    first, then results); the other inputs are cotangents. `known` says which wanted cotangents may be
+    nonzero."""
 
     func: Func
     reads: tuple[int, ...]
@@ -63,7 +64,7 @@ class Split:
 
     @property
     def usual(self) -> Pattern:
-        """The pattern of cotangents of all results and of no saved temporary."""
+        """The pattern with cotangents of all results and of no saved temporary."""
         return tuple(k < self.count and d for k, d in enumerate(self.differentiable))
 
     @property
@@ -73,7 +74,7 @@ class Split:
 
     @cached_property
     def guards(self) -> list[Element]:
-        """Where each result of forward matters: a saved temporary, only where a taken branch reads it."""
+        """Where each result of forward matters: a saved temporary, only in a branch that reads it."""
         return relevance(self.forward.results, self.count, [self.forward.inputs[k] for k in self.wanted])
 
     def cotangents(self, present: Pattern) -> list[Input | None]:
@@ -85,8 +86,8 @@ class Split:
 
     @cached_property
     def loops(self) -> list[Array]:
-        """What loops give that propagate needs, such as the stacks of what they carry: no cotangent decides
-        it, so that forward can compute it."""
+        """Results of loops that propagate needs and forward can compute, because they depend on no cotangent:
+        for example the stacks of carried values."""
         forward = self.forward
         cotangents = self.cotangents(self.differentiable)
         found = vjp(forward.results, cotangents, [forward.inputs[k] for k in self.wanted], self.guards)
@@ -102,7 +103,7 @@ class Split:
     ) -> Propagate:
         """The program for one pattern of cotangents that are not None, and of gradients asked for.
 
-        It reads results of forward only if they are `held`; `checked`, it checks what forward checks again.
+        It reads results of forward only if they are `held`; if `checked`, it repeats the checks of forward.
         """
         forward = self.forward
         cotangents = self.cotangents(present)
@@ -153,9 +154,8 @@ Choice = Callable[["Split"], Sequence[Array]]
 def split(func: Func, wanted: Sequence[int], choose: Choice | None = None) -> Split:
     """Split `func`; `wanted` are the positions of the inputs whose gradients may be asked for.
 
-    What the partials name is saved, or of it and all other arrays what `choose` picks, given the split that
-    saves what the partials name. Temporaries that the program with all cotangents present does not read are
-    not saved.
+    The values that partial derivatives use are saved, or what `choose` picks of all arrays, given that split.
+    Temporaries that the program with all cotangents present does not read are not saved.
     """
     targets = [func.inputs[k] for k in wanted]
     outlined, saved = outline(func, targets)
@@ -166,7 +166,7 @@ def split(func: Func, wanted: Sequence[int], choose: Choice | None = None) -> Sp
 
 
 def _used(func: Func, saved: Sequence[Array], count: int, wanted: tuple[int, ...]) -> Split:
-    """The split that saves what some propagate reads of `saved`."""
+    """The split that saves the arrays of `saved` that some propagate reads."""
     known = {*func.inputs, *func.results}
     order = [a for a in dict.fromkeys(b for a in saved for b in (*lengths_read(a), a)) if a not in known]
     everything = Split(_forward(func, order), count, wanted)
@@ -176,9 +176,10 @@ def _used(func: Func, saved: Sequence[Array], count: int, wanted: tuple[int, ...
 
 
 def by_names(names: Sequence[str]) -> Choice:
-    """Save what the user names: temporaries of the source, or such as a split shows, `t0`.
+    """Save the arrays that the user names: temporaries of the source, or names such as `t0` that a split
+    shows.
 
-    The choice raises Error for a name that none has.
+    The choice raises Error for an unknown name.
     """
 
     def choose(made: Split) -> list[Array]:
@@ -200,7 +201,7 @@ def by_names(names: Sequence[str]) -> Choice:
 
 
 def by_cost(length: Length) -> Choice:
-    """Save what is cheapest to save rather than to compute again, where lengths are as `length` tells."""
+    """Save an array if that is cheaper than recomputing it, for lengths given by `length`."""
 
     def choose(made: Split) -> list[Array]:
         available = (*made.forward.inputs, *made.forward.results)
@@ -211,7 +212,7 @@ def by_cost(length: Length) -> Choice:
 
 
 def pattern_text(pattern: Pattern) -> str:
-    """A pattern of None as its text: 1 where a value is there, - where it is None or not wanted."""
+    """A pattern as text: 1 where a value is present, - where it is None or not wanted."""
     return "".join("1" if here else "-" for here in pattern)
 
 
@@ -250,7 +251,7 @@ def value_and_grad(func: Func, wanted: Sequence[int], with_value: bool) -> Func:
 
 
 class _Bind(Rewriter):
-    """Replaces arrays by inputs; the lengths of one may be the values of those before it."""
+    """Replaces arrays by inputs; the lengths of an input may be the values of earlier ones."""
 
     def __init__(self, arrays: Sequence[Array]) -> None:
         super().__init__()
@@ -260,13 +261,13 @@ class _Bind(Rewriter):
             self.arrays[array] = self.inputs[array] = made
 
     def inner(self, loop: Loop | Ruled) -> None:
-        """The bodies of loops are closed."""
+        """Leaves the bodies of loops unchanged: they are closed."""
 
 
 def rebind(
     func: Func, numbers: Mapping[Array, int], cotangents: Sequence[Array], names: Sequence[str]
 ) -> tuple[Func, tuple[int, ...]]:
-    """`func` as a separate program: reads of arrays that have numbers become inputs, where it has any.
+    """`func` as a separate program: reads of arrays in `numbers` become inputs.
 
     Returns the program and the numbers of the arrays that it reads, in order.
     """
@@ -292,8 +293,8 @@ def rebind(
 
 
 def _reached(roots: Iterable[Array], given: Sequence[Array], stops: Mapping[Array, int]) -> set[Array]:
-    """The arrays of `stops` that `roots` read, not looking behind them, and those that say how long these
-    and the arrays `given` are."""
+    """The arrays of `stops` that `roots` reach without passing another one, and those that the lengths of
+    these and of the arrays `given` depend on."""
 
     def read(array: Array) -> Iterable[Array]:
         return lengths_read(array) if array in stops or array in given else arrays_read(array)
@@ -304,10 +305,10 @@ def _reached(roots: Iterable[Array], given: Sequence[Array], stops: Mapping[Arra
 def pullback(
     func: Func, wanted: Sequence[int], present: Sequence[bool], totals: Sequence[int] = ()
 ) -> tuple[Func, tuple[bool, ...]]:
-    """The program of the gradients of the inputs `wanted`; it takes the cotangents of the results that have
-    one `present` behind its inputs.
+    """The program of the gradients of the inputs `wanted`; after its inputs it takes the cotangents of the
+    results that are `present`.
 
-    Of the inputs `totals` it has the sum of the gradient's elements. A gradient that is known to be zero is
+    For the inputs `totals` it has the sum of the gradient's elements. A gradient that is known to be zero is
     no result: the second value says for each of `wanted` whether it is one.
     """
     given = [r for r, here in zip(func.results, present, strict=True) if here]
