@@ -75,6 +75,7 @@ def bench(
         bool, typer.Option("--cliffs", help="Programs as users write them, beside JAX, nest by nest.")
     ] = False,
     jax: Annotated[bool, typer.Option(help="With --cliffs: measure JAX too, if it is installed.")] = True,
+    hvp: Annotated[bool, typer.Option(help="With --cliffs: measure products with Hessians too.")] = True,
     json_: Annotated[
         Path | None, typer.Option("--json", help="With --cliffs: where to write the results.")
     ] = None,
@@ -90,7 +91,8 @@ def bench(
         from bench.cliffs import every as programs
 
         names = chosen(only, tuple(programs()), "program")
-        return command.run(names, size or "full", threads, jax, json_, typer.echo)
+        task = {"size": size or "full", "threads": threads, "jax": jax, "hvp": hvp}
+        return command.run(names, task, json_, typer.echo)
     require_device(backend)
     workloads = every()
     if list_:

@@ -9,37 +9,28 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from bench.cliffs.report import ratio, tables, trouble
-from bench.isolate import Outcome, spawn
+from bench.isolate import Outcome, Task, spawn
 from bench.report import seconds
 from bench.runner import PATIENCE
 
 REPEAT = 3
 
 
-def run(
-    names: Sequence[str], size: str, threads: int, jax: bool, written: Path | None, say: Callable[[str], None]
-) -> None:
+def run(names: Sequence[str], how: Task, written: Path | None, say: Callable[[str], None]) -> None:
     """Measure the programs of these names, and say what was found."""
+    how = {**how, "kind": "cliff", "repeat": REPEAT, "jax": how["jax"] and find_spec("jax") is not None}
     found: dict[str, Outcome] = {}
     with tempfile.TemporaryDirectory() as cache:  # of all: the machine's rates are measured once
         for name in names:
-            found[name] = measured(name, size, threads, jax and find_spec("jax") is not None, cache)
+            found[name] = measured({**how, "program": name}, cache)
             say(line(name, found[name]))
             if written is not None:
-                written.write_text(json.dumps({"size": size, "programs": found}, indent=1), "utf-8")
+                written.write_text(json.dumps({"size": how["size"], "programs": found}, indent=1), "utf-8")
     say("\n" + tables(found))
 
 
-def measured(name: str, size: str, threads: int, jax: bool, cache: str) -> Outcome:
+def measured(task: Task, cache: str) -> Outcome:
     """What a process of its own finds about a program."""
-    task = {
-        "kind": "cliff",
-        "program": name,
-        "size": size,
-        "repeat": REPEAT,
-        "threads": threads,
-        "jax": jax,
-    }
     found = spawn(task, PATIENCE, ADC_CACHE_DIR=cache)
     if "skipped" in found:
         return {"firsts": {}, "times": {}, "nests": [], "errors": {"process": found["skipped"]}}

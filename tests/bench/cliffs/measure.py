@@ -25,7 +25,7 @@ def cliff(task: Task) -> Outcome:
     program = every()[task["program"]]
     args = program.arguments(task["size"])
     measured = Measurement(program, args)
-    measured.ours()
+    measured.ours(task["hvp"])
     if task["jax"]:
         measured.jax()
     measured.time(task["repeat"])
@@ -50,8 +50,8 @@ class Measurement:
             self.found["errors"][what] = first_line(error)
             return None
 
-    def ours(self) -> None:
-        """The value, the value with its gradients, and a Hessian times a direction."""
+    def ours(self, hvp: bool) -> None:
+        """The value, the value with its gradients, and, if wanted, a Hessian times a direction."""
         import adcompiler as adc
 
         f = self.attempt("compile", lambda: self.program.compiled(self.args))
@@ -61,8 +61,9 @@ class Measurement:
         names = tuple(f.parameters[k].name for k in wrt)
         self.add("value", lambda: partial(f, *args))
         self.add("gradient", lambda: partial(adc.value_and_grad(f, names), *args))
-        directions = tuple(np.ones_like(args[k]) if np.ndim(args[k]) else 1.0 for k in wrt)
-        self.add("hvp", lambda: partial(adc.hvp(f, names), args, directions))
+        if hvp:
+            directions = tuple(np.ones_like(args[k]) if np.ndim(args[k]) else 1.0 for k in wrt)
+            self.add("hvp", lambda: partial(adc.hvp(f, names), args, directions))
 
     def jax(self) -> None:
         """The value, and the value with its gradients, by JAX; results that differ from ours are an error."""
