@@ -5,7 +5,7 @@ last bit. Here a sum contracts the product in its own expression, or that of a v
 product with other uses is rounded: T. J. Dekker's exact product (Numerische Mathematik 18, 1971), p = a b and
 its error (a' b' - p) + ..., fails if p is rounded in one place and not in the other. In loops of the program
 a plain store does not count as a use: a loop that stores values for its reverse pass computes the same as one
-that does not, as within a budget (`passes/recurrences/checkpoint.py`).
+that does not, for example within a budget (`passes/recurrences/checkpoint.py`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _loops_of_program(body: Sequence[Stmt]) -> Iterator[Stmt]:
 
 
 def _stored(statement: Stmt) -> str:
-    """The variable that a statement stores as it is; empty for any other."""
+    """The variable that a statement stores unchanged; empty for any other statement."""
     match statement:
         case Store(value=Var(name=name)):
             return name

@@ -30,7 +30,7 @@ from adcompiler.loopir.walk import (
     variables,
 )
 
-ORDERLESS = {"add", "mult", "max", "min"}  # operations whose order matters to rounding only
+ORDERLESS = {"add", "mult", "max", "min"}  # operations whose order affects rounding only
 OPERATORS = {"+": "add", "*": "mult"}
 
 
@@ -40,7 +40,7 @@ def inner_axes(loop: For) -> set[str]:
 
 
 def own_of(loop: For, also: Collection[str] = ()) -> set[str]:
-    """The variables that depend on the iteration of a loop, or on what else each iteration has for itself."""
+    """The variables that depend on the iteration of a loop, or on the variables `also`."""
     own = {loop.axis, *also}
     assigned: list[tuple[str, set[str]]] = []
     for s in statements(loop.body):
@@ -61,10 +61,10 @@ def own_of(loop: For, also: Collection[str] = ()) -> set[str]:
 
 
 def are_independent(loop: For, stored: Counter[str], rows: Collection[str] = ()) -> bool:
-    """Whether the iterations of a loop are independent of each other except for sums, if each has `rows` for
-    itself.
+    """Whether the iterations of a loop are independent except for reductions; `rows` are arrays private to an
+    iteration.
 
-    `stored` is how often the function sets each variable.
+    `stored` is the number of assignments to each variable in the function.
     """
     found = statements(loop.body)
     if not all(is_plain(s) for s in found):
@@ -77,7 +77,7 @@ def are_independent(loop: For, stored: Counter[str], rows: Collection[str] = ())
 
 
 def is_plain(statement: Stmt) -> bool:
-    """Whether it is one of the statements whose effect is known here."""
+    """Whether a statement is of a kind that this analysis knows."""
     match statement:
         case Assign() | Allocate() | Store() | Update() | For(step=None) | If(otherwise=[]):
             return True
@@ -85,7 +85,7 @@ def is_plain(statement: Stmt) -> bool:
 
 
 def updated(statement: Stmt) -> str:
-    """The variable, or the array, that a statement adds to, or takes an extremum with; else nothing."""
+    """The variable or array that a statement updates by an operation; else empty."""
     match statement:
         case Update(at=Access(array=name)):
             return name
@@ -97,7 +97,7 @@ def updated(statement: Stmt) -> str:
 
 
 def _first_of(value: Expr) -> Expr | None:
-    """What a sum, a product, or a function of two begins with."""
+    """The first operand of a sum, a product, or a function of two."""
     match value:
         case Binary(op="+" | "*", left=old):
             return old
@@ -117,8 +117,8 @@ def operation_of(statement: Stmt) -> str:
 
 
 def only_added(found: Sequence[Stmt]) -> set[str]:
-    """The variables and arrays with which nothing is done but to add to them, or all the time to multiply, or
-    to take the same extremum: in any order."""
+    """The variables and arrays that are only added to, or only multiplied, or only updated with the same
+    extremum: reductions in any order."""
     uses: Counter[str] = Counter()
     updates: Counter[str] = Counter()
     how: dict[str, set[str]] = {}
@@ -132,8 +132,8 @@ def only_added(found: Sequence[Stmt]) -> set[str]:
 
 
 def is_apart(body: Sequence[Stmt], name: str, axis: str) -> bool:
-    """Whether each iteration has a part of an array for itself: its number is an index of every access, and
-    always the same one."""
+    """Whether iterations access disjoint parts of an array: one of the indices is the loop's variable in
+    every access."""
     places = [at for at, _ in accesses(*body) if at.array == name]
     if len(places) < names(*body)[name]:
         return False

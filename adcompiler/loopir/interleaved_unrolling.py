@@ -4,8 +4,8 @@
         for i:                                  for i:
             p[i] = p[i] * x[i] + a[t]               p[i] = (...(p[i] * x[i] + a[t]) ... + a[t + 3]
 
-Each element has its iterations in the same order as before; LLVM keeps it in a register between them. This is
-legal if an element reads no other one, and only the elements are passed from one iteration to the next.
+Each element goes through the iterations in the same order as before; LLVM keeps it in a register between
+them. This is legal if an element reads no other element, and iterations communicate only through elements.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ from adcompiler.loopir.unroll_and_jam import (
 from adcompiler.loopir.unroll_and_jam import several as with_several
 from adcompiler.loopir.walk import accesses, assigned, names, read_by, reads, statements, variables
 
-MOST_COST = 4.0  # the cost of what one iteration computes: registers are few
+MOST_COST = 4.0  # of the computation of one iteration: registers are few
 
 
 def several(function: Function) -> Function:
-    """The function with several iterations at once of the loops where that pays."""
+    """The function with its loops unrolled by several iterations where that pays."""
     function = jammed(function)
     return replace(function, body=_InOrder(names(*function.body)).body(function.body))
 
 
 class _InOrder(Restructurer):
-    """`mentioned` counts the names of the function."""
+    """`mentioned` counts the uses of names in the function."""
 
     def __init__(self, mentioned: Counter[str]) -> None:
         self.mentioned = mentioned
@@ -62,13 +62,13 @@ class _InOrder(Restructurer):
             return s
         if isinstance(s, For):
             inner = _inner(s)
-            if inner is not None and _may(s, inner, self.mentioned) and _gain(s, inner) >= LEAST_GAIN:
+            if inner is not None and _is_legal(s, inner, self.mentioned) and _gain(s, inner) >= LEAST_GAIN:
                 return _together(s, inner)
         return super().stmt(s)
 
 
 def _inner(loop: For) -> For | None:
-    """The one loop in a loop, if it has assignments only, and there are only assignments beside it."""
+    """The only loop in a loop, if it and the statements beside it are assignments only."""
     loops = [s for s in loop.body if isinstance(s, For)]
     if len(loops) != 1 or isinstance(loops[0], Jam) or short(loop) is not None or short(loops[0]) is not None:
         return None
@@ -79,8 +79,8 @@ def _inner(loop: For) -> For | None:
 # -- whether it may be done ------------------------------------------------------------------------
 
 
-def _may(loop: For, inner: For, mentioned: Counter[str]) -> bool:
-    """Whether elements may have several iterations each before the next element has one."""
+def _is_legal(loop: For, inner: For, mentioned: Counter[str]) -> bool:
+    """Whether interleaving is legal."""
     own, local = names(loop), set(assigned(loop))
     alone = all(own[name] == mentioned[name] for name in local)
     return (
@@ -92,8 +92,8 @@ def _may(loop: For, inner: For, mentioned: Counter[str]) -> bool:
 
 
 def _by_iteration(loop: For, inner: For) -> bool:
-    """Whether an iteration reads no variable of an earlier one, and nothing but the element's own statements
-    what is set for an element."""
+    """Whether an iteration reads no variable of an earlier one, and only statements of the same element read
+    what is set for that element."""
     local, known = set(assigned(loop)), {loop.axis}
     for s in loop.body:
         inside = known | {inner.axis}
@@ -109,8 +109,8 @@ def _by_iteration(loop: For, inner: For) -> bool:
 
 
 def _by_element(loop: For, inner: For) -> bool:
-    """Whether an array that elements store is used at an element's own place only, and another one that is
-    stored is used nowhere else."""
+    """Whether an array stored by elements is accessed at the element's own index only, and any other stored
+    array is used once."""
     mentioned, places = names(loop), list(accesses(*inner.body))
     elements = {at.array for at, stored in places if stored}
     for name in elements:
@@ -126,7 +126,7 @@ def _by_element(loop: For, inner: For) -> bool:
 
 
 def _gain(loop: For, inner: For) -> float:
-    """How many times less an iteration costs if several share what they load and store."""
+    """The factor by which an iteration gets cheaper if several share loads and stores."""
     own = set(assigned(loop)) - set(assigned(inner))
     found = dict.fromkeys(accesses(*inner.body))
     shared = sum(_moved(stored) for at, stored in found if not variables(*at.indices) & own)
@@ -158,7 +158,7 @@ def _computed(node: Node) -> float:
 
 
 def _together(loop: For, inner: For) -> Jam:
-    """The loop with several iterations element by element."""
+    """The loop with several iterations per element."""
     local = set(assigned(loop)) - {inner.axis}
     copies = [numbered(local, k) for k in range(ITERATIONS_AT_ONCE)]
 

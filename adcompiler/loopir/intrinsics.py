@@ -10,11 +10,10 @@ from typing import NamedTuple
 
 
 class Intrinsic(NamedTuple):
-    """One operation; a *reduction* is what a total and a value become, in any order.
+    """One operation; a *reduction* combines a total and a value, in any order.
 
-    cheap       whether it takes an instruction or two
-    identity    what a reduction starts from
-    horizontal  LLVM's reduction of the lanes of a vector
+    cheap whether it takes an instruction or two identity the initial value of a reduction horizontal LLVM's
+    reduction of the lanes of a vector
     """
 
     cheap: bool = True

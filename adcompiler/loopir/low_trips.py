@@ -1,8 +1,8 @@
 """Low trip counts of loops inside program loops: a separate kernel, selected by lengths.
 
 LLVM compiles innermost loops for long arrays: several vectors at a time, then single vectors, then a scalar
-rest. If the state of a recurrence is a few numbers, as in most filters and small systems, that code never
-runs, but takes most of the compile time.
+remainder. If the state of a recurrence is a few numbers, as in most filters and small systems, the vector
+code never runs, but takes most of the compile time.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from adcompiler.loopir.nodes import (
 from adcompiler.loopir.walk import is_of_program, mentions, statements, variables, walk
 
 MOST_LOW_TRIPS = 8  # iterations of an innermost loop; from 12 on kernels for long ones are faster
-LANES = 4  # lanes of its vectors
+LANES = 4  # of the vectors in that kernel
 
 
 def low_trip_guard(
     functions: Sequence[Function], sizes: Sequence[str]
 ) -> Callable[[Sequence[int]], bool] | None:
-    """Whether all loops in the iterations of a kernel are short, by the sizes of a call; None if there are
-    none, or their lengths are not known before it runs."""
+    """Whether all loops in the iterations of a kernel are short, by the sizes of a call; None if there are no
+    such loops, or their lengths are not known before the kernel runs."""
     found = [s for f in functions for s in statements(f.body)]
     inner = [loop for s in found if isinstance(s, For | While) and is_of_program(s) for loop in _inside(s)]
     known = {*sizes, *(loop.axis for loop in inner)}
@@ -51,14 +51,14 @@ def _inside(loop: For | While) -> Iterator[For]:
 
 
 def have_no_order(loop: For, changing: Collection[str]) -> bool:
-    """Whether the iterations of a loop store their own elements, or add where the order of additions is
-    free. A demand for vectors is leave for LLVM to change that order everywhere."""
+    """Whether the iterations of a loop store to their own elements, or add in any order. Forced vectorisation
+    allows LLVM to reorder everything in the loop."""
     return all(_has_no_order(loop.axis, s, changing) for s in loop.body) and not _chooses_extremum(loop)
 
 
 def _chooses_extremum(loop: For) -> bool:
-    """Whether a loop takes the least or greatest of what it chooses. LLVM makes of `min(s, v if c else inf)`
-    the choice of a minimum, which it has no vectors for; where they are demanded, it says so on stderr."""
+    """Whether a loop reduces chosen values to an extremum. LLVM turns `min(s, v if c else inf)` into a choice
+    of minima, which it cannot vectorise; if vectorisation is forced, it warns on stderr."""
     calls = {n.name for n in walk(*loop.body) if isinstance(n, Call)}
     chooses = "select" in calls or any(isinstance(n, Choice) for n in walk(*loop.body))
     return chooses and not calls.isdisjoint(("reduce_max", "reduce_min"))

@@ -1,7 +1,7 @@
 """The loop IR: functions of loops, assignments, and stores to arrays in memory.
 
-Expressions are immutable, and equal if they are the same expression. Statements are compared by identity;
-transforms make new ones.
+Expressions are immutable, and equal if they have the same parts. Statements are compared by identity;
+transforms create new ones.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ Kind = OneOf["elements", "program", "blocks"]
 
 
 class Node:
-    """Anything in a function."""
+    """The base class of all nodes."""
 
     __slots__ = ()
 
     @property
     def parts(self) -> Sequence[Node]:
-        """The nodes that it is made of, in the order of its fields."""
+        """Its child nodes, in the order of its fields."""
         kind: Any = type(self)
         return _reader(kind)(self)
 
 
 @cache
 def _reader(kind: Any) -> Callable[[Node], Sequence[Node]]:
-    """What gives the parts of nodes of a class: values of fields that are nodes or sequences of nodes."""
+    """A function that returns the parts of nodes of a class: fields that are nodes or sequences of nodes."""
     declared = {f.name: str(f.type) for f in fields(kind)}
     single = [name for name, text in declared.items() if text in ("Expr", "Access", "For")]
     several = [name for name, text in declared.items() if re.match(r"(tuple|list)\[(Expr|Stmt|Var)\b", text)]
@@ -61,7 +61,7 @@ class Stmt(Node):
 
 @dataclass(frozen=True, slots=True)
 class Var(Expr):
-    """A variable, a parameter, or an array where one is passed on."""
+    """A variable, a parameter, or an array as an argument."""
 
     name: str
 
@@ -75,7 +75,7 @@ class Literal(Expr):
 
 
 def literal(value: bool | int | float) -> Literal:
-    """A constant of the type that it has in Python."""
+    """A constant with its Python type."""
     return Literal(value, "bool" if isinstance(value, bool) else "i64" if isinstance(value, int) else "f64")
 
 
@@ -115,7 +115,7 @@ class Logical(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Choice(Expr):
-    """`then if test else otherwise`: an element is read on the side only that is taken."""
+    """`then if test else otherwise`: elements are read on the taken side only."""
 
     test: Expr
     then: Expr
@@ -124,7 +124,7 @@ class Choice(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Call(Expr):
-    """A function, a conversion or an intrinsic, by the name that it has in kernels."""
+    """A function, a conversion or an intrinsic, by its name in kernels."""
 
     name: str
     args: tuple[Expr, ...]
@@ -132,7 +132,7 @@ class Call(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Access(Expr):
-    """An element of an array, or with fewer indices than axes a part of it."""
+    """An element of an array, or a part of it if there are fewer indices than axes."""
 
     array: str
     indices: tuple[Expr, ...]
@@ -148,7 +148,7 @@ class Length(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Verbatim(Expr):
-    """Text that the IR has no node for; numba alone knows it."""
+    """Text for which the IR has no node; only numba understands it."""
 
     text: str
 
@@ -158,7 +158,7 @@ class Verbatim(Expr):
 
 @dataclass(eq=False, slots=True)
 class Assign(Stmt):
-    """A variable gets a value."""
+    """Assigns a value to a variable."""
 
     name: str
     value: Expr
@@ -166,7 +166,7 @@ class Assign(Stmt):
 
 @dataclass(eq=False, slots=True)
 class AssignAll(Stmt):
-    """Variables, or elements, get values that are all computed before."""
+    """Assigns values to variables or elements, after all values are computed."""
 
     targets: tuple[Var | Access, ...]
     values: tuple[Expr, ...]
@@ -174,7 +174,7 @@ class AssignAll(Stmt):
 
 @dataclass(eq=False, slots=True)
 class Store(Stmt):
-    """An element gets a value."""
+    """Assigns a value to an element."""
 
     at: Access
     value: Expr
@@ -182,7 +182,7 @@ class Store(Stmt):
 
 @dataclass(eq=False, slots=True)
 class Update(Stmt):
-    """An element becomes the result of an operation (`Binary`) on what it is and a value."""
+    """Combines an element with a value by an operation (`Binary`)."""
 
     at: Access
     op: str
@@ -191,7 +191,7 @@ class Update(Stmt):
 
 @dataclass(eq=False, slots=True)
 class Allocate(Stmt):
-    """A new array, whose elements are undefined."""
+    """A new array with undefined elements."""
 
     name: str
     dtype: Dtype
@@ -209,7 +209,7 @@ class For(Stmt):
     body: list[Stmt] = field(default_factory=list)
     step: Expr | None = None
     kind: Kind = "elements"
-    note: str = ""  # what a reader may want to know
+    note: str = ""  # for readers
 
     @property
     def bounds(self) -> tuple[Expr, ...]:
@@ -223,7 +223,7 @@ class For(Stmt):
 
 @dataclass(eq=False, slots=True)
 class While(Stmt):
-    """A loop of the program without a trip count, or one of a routine."""
+    """A loop of the program or of a routine without a trip count."""
 
     test: Expr
     body: list[Stmt] = field(default_factory=list)
@@ -240,19 +240,19 @@ class If(Stmt):
 
 @dataclass(eq=False, slots=True)
 class Break(Stmt):
-    """The innermost loop ends."""
+    """Leaves the innermost loop."""
 
 
 @dataclass(eq=False, slots=True)
 class Return(Stmt):
-    """The function ends with its results."""
+    """Returns the results of the function."""
 
     values: tuple[Expr, ...]
 
 
 @dataclass(eq=False, slots=True)
 class Invoke(Stmt):
-    """A call of a function, or of a routine, that writes to arrays."""
+    """A call of a function or a routine that writes to arrays."""
 
     name: str
     args: tuple[Expr, ...]
@@ -267,21 +267,21 @@ class Comment(Stmt):
 
 @dataclass(eq=False, slots=True)
 class Foreign(Stmt):
-    """A statement that the IR has no node for; numba alone knows it."""
+    """A statement for which the IR has no node; only numba understands it."""
 
     text: str
 
 
 @dataclass(eq=False, slots=True)
 class Function(Node):
-    """A function: its parameters' types follow from calls."""
+    """A function; calls determine the types of its parameters."""
 
     name: str
     params: list[str]
     body: list[Stmt]
 
 
-BLOCK = Var("block")  # the number of the block that a function of a nest does
+BLOCK = Var("block")  # the number of the block that a function of a nest computes
 
 
 def unsigned(made: Expr) -> Expr:
@@ -295,12 +295,12 @@ def counted(axis: str, size: Expr, body: Sequence[Stmt] = (), kind: Kind = "elem
 
 
 def all_of(conditions: Sequence[Expr]) -> Expr:
-    """That several conditions hold."""
+    """The conjunction of several conditions."""
     return conditions[0] if len(conditions) == 1 else Logical("and", tuple(conditions))
 
 
 def assignment(target: Expr, value: Expr) -> Stmt:
-    """A variable, or an element, gets a value."""
+    """An assignment to a variable or an element."""
     if isinstance(target, Var):
         return Assign(target.name, value)
     assert isinstance(target, Access)

@@ -1,4 +1,4 @@
-"""Outer-loop vectorisation: iterations of a nest become lanes of vectors if they contain loops in loops.
+"""Outer-loop vectorisation: iterations of a nest become lanes of vectors if they contain nested loops.
 
     for i:                                      for i by eights, all at once:
         for j:                                      for j:
@@ -7,12 +7,12 @@
                 s += w[j, k] * x[i, k]                      s += w[j, k] * (x[i, k], ..., x[i + 7, k])
             y[i, j] = tanh(s)                           (y[i, j], ..., y[i + 7, j]) = tanh(s)
 
-LLVM vectorises only innermost loops. Here that would be k, a dot product: its lanes are added up for each
-number, and loops over a few features or units are hardly longer than a vector. There are many points, and
-each does the same. This is *outer-loop vectorisation* (D. Nuzman and A. Zaks, PACT 2008).
+LLVM vectorises only innermost loops. Here that would be k, a dot product: each one needs a horizontal sum,
+and loops over a few features or units are hardly longer than a vector. There are many points, and each does
+the same. This is *outer-loop vectorisation* (D. Nuzman and A. Zaks, PACT 2008).
 
 In rows, the private arrays of iterations (`kernels/schedule/materialise.py`), lanes are adjacent. The same
-holds for copies of arrays that inner loops read and write elsewhere, such as x[i, :] above: they are filled
+holds for copies of arrays that inner loops access with a stride, such as x[i, :] above: they are filled
 before a vector of iterations, and written back after it.
 """
 
@@ -65,15 +65,15 @@ from adcompiler.loopir.walk import accesses, assigned, mentions, reads, statemen
 
 T = TypeVar("T", int, int | None)
 
-LEAST_LANES, MOST_LANES = 4, 16  # lanes of a vector: rows have place for so many
-RECORD_ELEMENTS = 4  # elements of one array that LLVM reads in vectors, though they are not beside each other
-LEAST_DEPTH = 2  # loops around what makes it worth while
+LEAST_LANES, MOST_LANES = 4, 16  # lanes of a vector: rows have space for the most
+RECORD_ELEMENTS = 4  # elements of an interleaved record that LLVM still reads as vectors
+LEAST_DEPTH = 2  # nested loops in an iteration that make it worthwhile
 ROW_INDICES = 2  # indices of a row of one axis: the block, and that axis
 
 
 def vectorised(function: Function, rows: Collection[str]) -> Function:
-    """The function with its iterations as lanes where that pays, or with several iterations of its loops at
-    once; each iteration may have `rows` for itself."""
+    """The function with its iterations as lanes where that pays, or else with several iterations of its loops
+    at once; `rows` are private to an iteration."""
     own = {s.name for s in function.body if isinstance(s, Allocate)} | ({*function.params} & {*rows})
     stored = assigned(*function.body)
     nests = {s: _Nest(s, stored, own) for s in function.body if isinstance(s, For)}
@@ -91,8 +91,8 @@ class Definition(NamedTuple):
 
 
 class LanePlan(NamedTuple):
-    """The functions of a kernel whose iterations are lanes, those of them in which lanes have sums of their
-    own, those whose loops are tiled, and the rows that have lanes side by side."""
+    """The vectorised functions of a kernel, those of them with sums per lane, those whose loops are tiled,
+    and the rows with adjacent lanes."""
 
     functions: frozenset[str]
     adding: frozenset[str]
@@ -102,12 +102,12 @@ class LanePlan(NamedTuple):
 
 @lru_cache(maxsize=16)
 def transformed(functions: tuple[Function, ...], rows: frozenset[str]) -> Sequence[Definition]:
-    """The functions of a kernel as they are compiled; each iteration of a nest has `rows` for itself."""
+    """The functions of a kernel as they are compiled; `rows` are private to an iteration of a nest."""
     return [Definition(vectorised(f, rows), rounded(f)) for f in functions]
 
 
 def plan_lanes(functions: tuple[Function, ...], rows: frozenset[str]) -> LanePlan:
-    """Where the iterations of the nests of a kernel are lanes, or tiled."""
+    """Which nests of a kernel are vectorised or tiled."""
     made = [d.function for d in transformed(functions, rows)]
     loops = [(f.name, s) for f in made for s in f.body if isinstance(s, Lanes)]
     lanes = (at for _, loop in loops for at, _ in accesses(*loop.together) if isinstance(at, Lane))
@@ -118,14 +118,14 @@ def plan_lanes(functions: tuple[Function, ...], rows: frozenset[str]) -> LanePla
 
 
 def widened(lengths: tuple[T, ...]) -> tuple[T, ...]:
-    """The lengths of a row, known or not, with place for all lanes."""
+    """The lengths of a row, known or not, with space for all lanes."""
     *others, last = lengths
     return (*others, last and last * MOST_LANES)
 
 
 class _Nest:
-    """A loop whose iterations might be lanes: `own` is what each iteration has for itself, variables and
-    `rows`, and `totals` are the variables of the function that it adds to, each with how."""
+    """A loop to vectorise: `own` are the variables and `rows` private to an iteration, and `totals` the
+    reduction variables of the function, each with its operation."""
 
     def __init__(self, loop: For, stored: Counter[str], rows: Collection[str]) -> None:
         self.loop, self.stored, self.axis = loop, stored, loop.axis
@@ -144,17 +144,17 @@ class _Nest:
         }
 
     def statements(self) -> Iterator[tuple[Stmt, int]]:
-        """All statements of an iteration, and how many loops of it are around each; not those in loops that
-        each lane does alone."""
+        """All statements of an iteration, and the loop depth of each; not those in loops that each lane runs
+        separately."""
         return _statements(self.loop.body, 0, self.is_alone)
 
     def is_alone(self, statement: Stmt) -> bool:
-        """Whether a statement is a loop that iterations do not have in common."""
+        """Whether a statement is a loop whose bounds differ between iterations."""
         return isinstance(statement, For) and depends(statement, self.own)
 
     @property
     def has_lanes(self) -> bool:
-        """Whether the iterations may be lanes, and that pays."""
+        """Whether vectorisation is legal and pays."""
         if not self.pays or not REDUCTIONS.keys() >= set(self.totals.values()):
             return False
         fit = all(self.fits(s, depth) for s, depth in self.statements())
@@ -163,8 +163,8 @@ class _Nest:
 
     @property
     def pays(self) -> bool:
-        """Whether an iteration has loops in loops, or none, but many elements of one array that stand beside
-        each other: to LLVM such records are too wide for vectors."""
+        """Whether an iteration has nested loops, or no loops but an array of records, too wide for LLVM to
+        vectorise."""
         deepest = max((depth for _, depth in self.statements()), default=0)
         if deepest:
             return deepest >= LEAST_DEPTH
@@ -175,8 +175,8 @@ class _Nest:
         return max(records.values(), default=0) > RECORD_ELEMENTS
 
     def may_copy(self, name: str) -> bool:
-        """Whether copies of rows do for all that iterations do with their parts of an array; not if they ask
-        if they have one."""
+        """Whether copies of rows can replace an array for all accesses of iterations; not if a condition that
+        differs between iterations guards an access."""
         own = [at for at, _, _ in self.places if at.array == name and self.is_own(at)]
         asks = (n for n in walk(self.loop) if isinstance(n, Choice) and mentions(self.own, n.test))
         if any(isinstance(n, Access) and n.array == name for choice in asks for n in walk(choice)):
@@ -184,8 +184,8 @@ class _Nest:
         return self.copies[name] >= 0 and all(self.other(at) == self.copies[name] for at in own)
 
     def fits(self, statement: Stmt, depth: int) -> bool:
-        """Whether a statement is the same for all iterations except for the numbers, and in inner loops reads
-        and writes no elements that are far from each other."""
+        """Whether a statement can run on vectors: uniform control flow, no rows of several axes in inner
+        loops, and stores to shared elements only as reductions."""
         match statement:
             case For():
                 return not self.is_alone(statement) or self.may_stand_alone(statement)
@@ -202,16 +202,16 @@ class _Nest:
         return not isinstance(statement, Update)
 
     def may_stand_alone(self, loop: For) -> bool:
-        """Whether each lane may do a loop for itself: it sets no variable of the iteration, and the arrays
-        that iterations have copies of are as they were."""
+        """Whether each lane may run a loop separately: it sets no variable that is set outside it too, and
+        uses no array whose copies are modified."""
         if any(count < self.stored[name] for name, count in assigned(*loop.body).items()):
             return False
         changed = {at.array for at, stored in accesses(self.loop) if stored} & self.copies.keys()
         return not any(at.array in changed for at, _ in accesses(*loop.body))
 
     def sums_of_lanes(self) -> Iterator[tuple[str, tuple[str, int]]]:
-        """The partial sums of a block of which each lane has its own until the block ends, with their
-        operation and rank. In loops in loops it would cost far more than the addition to add up all lanes."""
+        """The partial sums of a block that each lane has separately until the block ends, with operation and
+        rank. In nested loops a horizontal sum per addition would cost far more than the addition."""
         added: dict[str, set[tuple[str, int]]] = {}
         deep = {at.array for at, _, depth in self.places if depth >= LEAST_DEPTH}
         for s, _ in self.statements():
@@ -225,22 +225,22 @@ class _Nest:
                 yield name, one
 
     def is_own(self, at: Access) -> bool:
-        """Whether each iteration has its own element there."""
+        """Whether iterations access different elements."""
         return at.array in self.rows or mentions(self.own, *at.indices)
 
     def is_far(self, at: Access) -> bool:
-        """Whether the elements of iterations are not neighbours in memory."""
+        """Whether the elements of consecutive iterations are not adjacent in memory."""
         return self.is_own(at) and not (at.array in self.rows or self.is_beside(at))
 
     def other(self, at: Access) -> int:
-        """The axis of a matrix beside that of the iteration, if its index is the same for all iterations;
+        """The other axis of a matrix that the iteration indexes, if its index is uniform over iterations;
         else -1."""
         own = [k for k, i in enumerate(at.indices) if i == Var(self.axis)]
         alone = sum(mentions(self.own, i) for i in at.indices) == 1
         return 1 - own[0] if own and alone and len(at.indices) == ROW_INDICES else -1
 
     def is_beside(self, at: Access) -> bool:
-        """Whether the iteration is the last index, and the others are the same for all iterations."""
+        """Whether the iteration is the last index, and the others are uniform over iterations."""
         *others, last = at.indices
         return last == Var(self.axis) and not mentions(self.own, *others)
 
@@ -276,8 +276,8 @@ class _Nest:
 
 
 def _statements(body: Sequence[Stmt], depth: int, but: Callable[[Stmt], bool]) -> Iterator[tuple[Stmt, int]]:
-    """Statements, and the number of loops around each, without unrolled ones; those in some loops
-    are left out."""
+    """Statements, and the number of loops around each, without unrolled ones; it does not enter loops and
+    branches for which `but` holds."""
     for s in body:
         yield s, depth
         if isinstance(s, For | If) and not but(s):
@@ -286,19 +286,19 @@ def _statements(body: Sequence[Stmt], depth: int, but: Callable[[Stmt], bool]) -
 
 
 def _short_loops(loop: For) -> dict[str, int]:
-    """The variables of the loops in a loop that are written out, each with its number of iterations."""
+    """The variables of the unrolled loops in a loop, each with its trip count."""
     inner = (s for s in statements(loop.body) if isinstance(s, For))
     return {s.axis: len(found) for s in inner if (found := short(s)) is not None}
 
 
 def _places(statement: Stmt) -> Iterator[tuple[Access, bool]]:
-    """The elements of arrays that a statement reads or writes itself."""
+    """The array elements that a statement itself reads or writes."""
     if not isinstance(statement, For | If):
         yield from accesses(statement)
 
 
 def _operation(statement: Stmt) -> str:
-    """By what function a statement adds."""
+    """The function with which a statement reduces."""
     match getattr(statement, "value", None):
         case Call(name=name, args=(_, _)) if updated(statement) and not isinstance(statement, Update):
             return name
@@ -306,7 +306,7 @@ def _operation(statement: Stmt) -> str:
 
 
 class _Across(Rewriter):
-    """Statements for all lanes: variables of an iteration are vectors."""
+    """Statements for all lanes: variables of an iteration become vectors."""
 
     def __init__(self, nest: _Nest) -> None:
         self.nest = nest
@@ -323,7 +323,8 @@ class _Across(Rewriter):
         return super().stmt(s)
 
     def added(self, s: Store) -> Stmt:
-        """What an iteration adds to an element that all have, as what lanes add to theirs, or to it."""
+        """An update of a shared element: of the sum of each lane if there is one, else of the element by all
+        lanes."""
         if s.at.array not in self.nest.sums:
             return LaneTotal(self.access(s.at), self.expr(s.value))
         assert isinstance(s.value, Call)
@@ -332,7 +333,7 @@ class _Across(Rewriter):
         return LaneUpdate(own, Call(s.value.name, (own, self.expr(value))))
 
     def alone(self, s: For) -> LaneByLane:
-        """A loop that each lane does for itself."""
+        """A loop that each lane runs separately."""
         loop = _OfOne(self.nest.rows).stmt(s)
         assert isinstance(loop, For)
         used = sorted((reads(loop).keys() & self.names) - assigned(loop).keys())
@@ -349,7 +350,7 @@ class _Across(Rewriter):
 
 
 class _OfOne(Rewriter):
-    """Statements for one lane: it finds its elements of rows between those of the others."""
+    """Statements for one lane: its elements of rows are interleaved with those of the others."""
 
     def __init__(self, rows: Collection[str]) -> None:
         self.rows = rows

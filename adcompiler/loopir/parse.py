@@ -53,14 +53,14 @@ DTYPES: Mapping[str, Dtype] = {
     "np.bool": "bool", "np.int64": "i64", "np.float32": "f32", "np.float64": "f64"
 }  # fmt: skip
 MOST_ATTEMPTS = 100  # to parse
-PROGRAM = "iteration"  # what the axes of a program's loops begin with
+PROGRAM = "iteration"  # the prefix of the axes of a program's loops
 
 
 def parsed(text: str) -> ast.Module:
-    """The tree of Python of a generated text.
+    """The Python syntax tree of a generated text.
 
-    Python 3.11 counts the depth of trees for all threads together: where another thread parses as well, it
-    finds fault with a good tree (gh-106905).
+    Python 3.11 counts the depth of trees over all threads: if another thread parses at the same time, it may
+    reject a valid tree (gh-106905).
     """
     for _ in range(MOST_ATTEMPTS):
         try:
@@ -76,7 +76,7 @@ def functions(text: str) -> tuple[Function, ...]:
 
 
 def function(tree: ast.FunctionDef) -> Function:
-    """A function of which Python has made a tree."""
+    """The function of a Python syntax tree."""
     return Function(tree.name, [a.arg for a in tree.args.args], _body(tree.body))
 
 
@@ -92,7 +92,7 @@ def _body(found: Sequence[ast.stmt]) -> list[Stmt]:
 
 
 def _statement(s: ast.stmt) -> Stmt | None:
-    """A statement; None for what does nothing."""
+    """A statement; None if it does nothing."""
     match s:
         case ast.Pass() | ast.Expr(value=ast.Constant()):
             return None
@@ -130,7 +130,7 @@ def _statement(s: ast.stmt) -> Stmt | None:
 
 
 def _loop(axis: str, bounds: Sequence[Expr], body: list[Stmt]) -> For:
-    """A loop; the kernels' names tell of what kind it is."""
+    """A loop; its kind follows from the naming of kernels."""
     kind: Kind = "program" if axis.startswith(PROGRAM) else "blocks" if axis == BLOCK.name else "elements"
     match bounds:
         case [stop]:

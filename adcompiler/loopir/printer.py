@@ -1,4 +1,4 @@
-"""Loop IR as text: Python for numba and `parse.py`; transformed loop IR is only for people."""
+"""Loop IR as text: Python for numba and `parse.py`; text of transformed loop IR is only for readers."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ PREFIX = {"not": NOT, "-": SIGN, "~": SIGN}
 
 
 class Text(NamedTuple):
-    """An expression and how tightly it binds."""
+    """An expression and its precedence."""
 
     text: str
     level: int = ATOM
 
     def within(self, level: int) -> str:
-        """The expression where something at least as tight as `level` must stand."""
+        """The expression, in parentheses if it binds less tightly than `level`."""
         return self.text if self.level >= level else f"({self.text})"
 
 
@@ -73,7 +73,7 @@ def text(e: Expr) -> str:
 
 
 def printed(e: Expr) -> Text:
-    """An expression, and how tightly it binds."""
+    """An expression, and its precedence."""
     match e:
         case Var(name=name):
             return Text(name)

@@ -33,7 +33,7 @@ from adcompiler.loopir.nodes import (
 
 
 class Rewriter:
-    """A copy of statements; subclasses say what becomes of variables, elements and statements."""
+    """Copies statements; subclasses replace variables, elements and statements."""
 
     def name(self, name: str) -> str:
         """The name of a variable."""
@@ -130,7 +130,7 @@ class Filled(Rewriter):
 
 
 class Restructurer(Rewriter):
-    """A copy of statements in which expressions are what they were."""
+    """Copies statements with their expressions unchanged."""
 
     def expr(self, e: Expr) -> Expr:
         return e
@@ -150,5 +150,5 @@ def bare(function: Function) -> Function:
 
 
 def numbered(names: Collection[str], number: int) -> Renamed:
-    """The variables of one of several iterations: each has a number behind its name."""
+    """Renames the variables of one of several iterations: each gets a number as a suffix."""
     return Renamed({name: f"{name}.{number}" for name in names})

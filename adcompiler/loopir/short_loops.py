@@ -12,18 +12,16 @@ from adcompiler.analysis.loop_order import SHORT_ITERATIONS
 from adcompiler.loopir.nodes import Call, Compare, For, If, Literal, Node, Stmt, Var, While
 from adcompiler.loopir.walk import walk
 
-MOST_NODES = 700  # nodes that a loop is written out to
-MOST_NODES_THAT_FOLD = (
-    18_000  # where it asks which iteration it is, as blocks of a Jacobian do: most of it folds then
-)
-MOST_ITERATIONS = 32  # iterations of such a loop and those inside
+MOST_NODES = 700  # nodes of an unrolled loop
+MOST_NODES_THAT_FOLD = 18_000  # where it compares its axis, as in blocks of a Jacobian: most of it folds then
+MOST_ITERATIONS = 32  # iterations of such a loop, including those inside
 
 
-_known: WeakKeyDictionary[For, range | None] = WeakKeyDictionary()  # a kernel that is dropped leaves nothing
+_known: WeakKeyDictionary[For, range | None] = WeakKeyDictionary()  # lives as long as the kernel
 
 
 def short(loop: Node) -> range | None:
-    """The iterations of a loop that is written out; None for any other."""
+    """The iterations of an unrolled loop; None for any other."""
     if not isinstance(loop, For):
         return None
     if loop not in _known:
@@ -40,7 +38,7 @@ def _short(loop: For) -> range | None:
             body=body,
         ) if stop - first <= SHORT_ITERATIONS:
             found = range(first, stop)
-            folds = len(found) * _iterations(body) <= MOST_ITERATIONS and _asks(body, axis)
+            folds = len(found) * _iterations(body) <= MOST_ITERATIONS and _compares(body, axis)
             return (
                 found if len(found) * _size(body) <= (MOST_NODES_THAT_FOLD if folds else MOST_NODES) else None
             )
@@ -48,24 +46,24 @@ def _short(loop: For) -> range | None:
 
 
 def has_loops(body: Sequence[Stmt]) -> bool:
-    """Whether loops remain when the short ones are written out."""
+    """Whether loops remain after the short ones are unrolled."""
     return any(isinstance(n, For | While) and short(n) is None for n in walk(*body))
 
 
-def _asks(body: Sequence[Stmt], axis: str) -> bool:
-    """Whether a body compares the number of the iteration with something."""
+def _compares(body: Sequence[Stmt], axis: str) -> bool:
+    """Whether a body compares the loop's variable with something."""
     compared = (n for n in walk(*body) if isinstance(n, Compare))
     return any(n == Var(axis) for c in compared for n in walk(c))
 
 
 def _iterations(body: Sequence[Stmt]) -> int:
-    """How often the innermost of the short loops in a body is written."""
+    """How often the innermost short loop in a body is repeated."""
     inner = [(found, s.body) for s in body if isinstance(s, For) and (found := short(s)) is not None]
     return max((len(found) * _iterations(s) for found, s in inner), default=1)
 
 
 def _size(body: Sequence[Stmt]) -> int:
-    """How many nodes a body is with its short loops written out."""
+    """The number of nodes of a body with its short loops unrolled."""
     total = 0
     for s in body:
         if isinstance(s, For):

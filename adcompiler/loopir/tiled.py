@@ -7,8 +7,8 @@
 
 Each x[j, i] is in another cache line. The next i needs the same lines, which stay in the cache if j takes few
 steps. This is strip-mining of the inner loop and interchange of its strips with the outer one (M. E. Wolf and
-M. S. Lam, PLDI 1991). It requires that iterations of the outer loop are independent except for sums, so each
-element, and each sum of an array, is computed as before.
+M. S. Lam, PLDI 1991). It requires that iterations of the outer loop are independent except for sums. Each
+element, and each sum of an array, is then computed as before.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from adcompiler.loopir.short_loops import short
 from adcompiler.loopir.unroll_and_jam import Jam, depends
 from adcompiler.loopir.walk import accesses, assigned, mentions
 
-TILE_ITERATIONS = 16  # iterations: rows that are a power of two apart lie in few sets of a cache
+TILE_ITERATIONS = 16  # few: rows at a distance of a power of two map to few sets of a cache
 
 
 @dataclass(eq=False, slots=True)
 class Tiled(For):
-    """A loop that takes one tile of its innermost loop after the other."""
+    """A loop that runs one tile of its innermost loop after the other."""
 
     @property
     def inner(self) -> For:
@@ -37,7 +37,7 @@ class Tiled(For):
         return list(chain(self))[-1]
 
     def over(self, first: str, stop: str) -> For:
-        """The loop for the iterations of the innermost one between the values of two variables."""
+        """The loop with its innermost one restricted to the range between two variables."""
         return _narrowed(self, Var(first), Var(stop))
 
 
@@ -47,19 +47,19 @@ def tiled(function: Function) -> Function:
 
 
 class _Tiling(Restructurer):
-    """`stored` is how often the function sets each variable."""
+    """`stored` is the number of assignments to each variable in the function."""
 
     def __init__(self, stored: Counter[str]) -> None:
         self.stored = stored
 
     def stmt(self, s: Stmt) -> Stmt:
-        if type(s) is For and goes_against(s) and self.may(s):
+        if type(s) is For and goes_against(s) and self.is_legal(s):
             return Tiled(s.axis, s.start, s.stop, s.body, s.step, s.kind)
         return s if isinstance(s, Jam) else super().stmt(s)
 
-    def may(self, loop: For) -> bool:
-        """Whether all iterations may take a tile of the innermost loop before any takes the next one. What
-        stands before inner loops is computed again for each tile."""
+    def is_legal(self, loop: For) -> bool:
+        """Whether tiling is legal: all iterations run one tile of the innermost loop before any runs the next
+        one. Statements before inner loops are repeated for each tile."""
         *around, inner = chain(loop)
         before = (s for n in around for s in n.body[:-1])
         return (
@@ -70,7 +70,7 @@ class _Tiling(Restructurer):
         )
 
     def is_only(self, statement: Stmt) -> bool:
-        """Whether a statement gives a variable the only value that it has."""
+        """Whether a statement is the only assignment to a variable."""
         match statement:
             case Assign(name=name):
                 return self.stored[name] == 1
@@ -78,7 +78,7 @@ class _Tiling(Restructurer):
 
 
 def chain(loop: For) -> Iterator[For]:
-    """A loop and those inside it, as long as each ends with the next one."""
+    """A loop and those nested in it, as long as each ends with the next one."""
     yield loop
     last = loop.body[-1] if loop.body else None
     if type(last) is For:
@@ -86,7 +86,7 @@ def chain(loop: For) -> Iterator[For]:
 
 
 def goes_against(loop: For) -> bool:
-    """Whether the innermost loop goes from row to row of an array of which this one goes along the rows."""
+    """Whether the innermost loop goes across the rows of an array while this loop goes along them."""
     *around, inner = chain(loop)
     for at, _ in accesses(*inner.body) if around else ():
         *rows, last = at.indices

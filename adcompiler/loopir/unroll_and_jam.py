@@ -22,19 +22,19 @@ from adcompiler.loopir.rewrite import Renamed, numbered
 from adcompiler.loopir.short_loops import has_loops, short
 from adcompiler.loopir.walk import accesses, assigned, mentions, read_by, statements
 
-ITERATIONS_AT_ONCE = 4  # at once
-MOST_STATEMENTS = 80  # statements that may be written several times
-LEAST_GAIN = 1.25  # how many times less an inner loop must cost
-MOST_COST = 12.0  # the cost of what one iteration does alone in an inner loop: registers are few
-NOMINAL_TRIPS = 32  # how much more often a loop inside another is taken to run
+ITERATIONS_AT_ONCE = 4  # of the outer loop
+MOST_STATEMENTS = 80  # of the loop's body, which is repeated
+LEAST_GAIN = 1.25  # the least speedup of the inner loops
+MOST_COST = 12.0  # of the unshared part of an iteration in an inner loop: registers are few
+NOMINAL_TRIPS = 32  # the assumed trip count of an inner loop
 
 LOAD, STORE, OPERATION, DIVISION, CALL = 1.0, 3.0, 0.5, 4.0, 10.0
 
 
 @dataclass(eq=False, slots=True)
 class Jam(For):
-    """A loop that runs `together`, whose variables `axes` are those of consecutive iterations, as long as
-    there are enough of them, and then its body for those that are left."""
+    """A loop that runs `together` for consecutive iterations, whose variables are `axes`, and its body for
+    the remaining ones."""
 
     together: list[Stmt] = field(default_factory=list)
     axes: list[str] = field(default_factory=list)
@@ -45,15 +45,16 @@ class Jam(For):
 
 
 def jammed(function: Function) -> Function:
-    """The function with several iterations at once of the loops where that pays."""
+    """The function with its loops unrolled and jammed where that pays."""
     stored = assigned(*function.body)
     return replace(function, body=[chosen(s, stored) for s in function.body])
 
 
 def chosen(statement: Stmt, stored: Counter[str], gains: Mapping[Stmt, float] | None = None) -> Stmt:
-    """The statement with those of its loops jammed for which it pays most, none inside another one.
+    """The statement with those of its loops jammed that gain most, none inside another one.
 
-    `stored` is how often the function sets each variable, `gains` what is known of the loops around.
+    `stored` is the number of assignments to each variable in the function; `gains` are those of the enclosing
+    loops.
     """
     if isinstance(statement, For):
         gains = dict(_gains(statement, stored)) if gains is None else gains
@@ -66,7 +67,7 @@ def chosen(statement: Stmt, stored: Counter[str], gains: Mapping[Stmt, float] | 
 
 
 def _gains(loop: For, stored: Counter[str]) -> Iterator[tuple[For, float]]:
-    """The loops in a loop that may be jammed, and how many times less they cost then."""
+    """The loops in a loop that may be jammed, and their speedups."""
     inner = [s for s in loop.body if isinstance(s, For)]
     for s in inner:
         yield from _gains(s, stored)
@@ -78,7 +79,8 @@ def _gains(loop: For, stored: Counter[str]) -> Iterator[tuple[For, float]]:
 
 
 def _gain(loop: For) -> float:
-    """How many times less the innermost loops cost if iterations share what does not depend on one."""
+    """The speedup of the innermost loops if iterations share computations that are independent of the
+    iteration."""
     own, before, after = own_of(loop), 0.0, 0.0
     for inner, depth in _innermost(loop, own, 0):
         alone, shared = _costs(inner, own)
@@ -91,7 +93,7 @@ def _gain(loop: For) -> float:
 
 
 def _innermost(loop: For, own: Collection[str], depth: int) -> Iterator[tuple[For, int]]:
-    """The innermost loops whose iterations do not depend on those of the outer one."""
+    """The innermost loops whose bounds do not depend on the outer loop."""
     for s in loop.body:
         if isinstance(s, For) and not depends(s, own) and short(s) is None:
             if has_loops(s.body):
@@ -101,22 +103,22 @@ def _innermost(loop: For, own: Collection[str], depth: int) -> Iterator[tuple[Fo
 
 
 def depends(loop: For, own: Collection[str]) -> bool:
-    """Whether the bounds of a loop name one of some variables."""
+    """Whether the bounds of a loop depend on any of some variables."""
     return mentions(own, *loop.bounds)
 
 
 def _stores(loop: For, own: Collection[str]) -> bool:
-    """Whether an innermost loop stores what only one iteration has: LLVM cannot know that several rows of one
-    array are apart, and would ask before each loop over them."""
+    """Whether an innermost loop stores to elements of one iteration: LLVM cannot prove that several rows of
+    an array do not alias, and would check it before each loop over them."""
     return any(
         stored and mentions(own, *at.indices)
         for at, stored in accesses(*loop.body)
-        if type(at) is Access  # those of lanes are vectors, which LLVM leaves alone
+        if type(at) is Access  # elements of lanes are vectors, which LLVM does not vectorise
     )
 
 
 def _costs(loop: For, own: Collection[str]) -> tuple[float, float]:
-    """What an iteration of an innermost loop costs: what depends on `own`, and what does not."""
+    """The cost of an iteration of an innermost loop: of what depends on `own`, and of the rest."""
     found: dict[tuple[Expr, bool], tuple[float, bool]] = {}
     for at, stored in accesses(*loop.body):
         found[at, stored] = STORE if stored else LOAD, mentions(own, *at.indices)
@@ -146,15 +148,14 @@ def _jam(loop: For) -> Jam:
 
 
 def several(loop: For, together: list[Stmt]) -> Jam:
-    """A loop that has statements for several iterations."""
+    """A loop with statements for several iterations."""
     axes = [f"{loop.axis}.{k}" for k in range(ITERATIONS_AT_ONCE)]
     bounds = loop.start, loop.stop
     return Jam(loop.axis, *bounds, loop.body, loop.step, loop.kind, together=together, axes=axes)
 
 
 def _together(body: Sequence[Stmt], own: Collection[str], copies: Sequence[Renamed]) -> Iterator[Stmt]:
-    """Each statement for all iterations; a loop that is the same for all of them once, with its statements
-    so."""
+    """Each statement repeated for all iterations; a loop with common bounds once, with its body repeated."""
     for s in body:
         if isinstance(s, For) and not depends(s, own):
             yield replace(s, body=list(_together(s.body, own, copies)))
@@ -165,8 +166,8 @@ def _together(body: Sequence[Stmt], own: Collection[str], copies: Sequence[Renam
 
 
 def _extremum(statement: Stmt, copies: Sequence[Renamed]) -> Assign | None:
-    """An extremum with a value of each iteration as one with their extremum, if it is such a statement: what
-    waits for what was there before is one operation, not one an iteration. Extrema are the same in any
+    """The extremum of a total and the values of all iterations, if the statement updates an extremum: the
+    dependence chain has one operation for all iterations, not one each. Extrema do not depend on the
     order."""
     match statement:
         case Assign(name=name, value=Call(name="reduce_min" | "reduce_max" as how, args=(old, new))) if (

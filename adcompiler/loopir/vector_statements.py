@@ -21,16 +21,16 @@ from adcompiler.loopir.nodes import (
     literal,
 )
 
-LANE = ".v"  # what stands behind the names of variables that are vectors
-COPY = "_copied"  # the axis of loops over what lanes have
+LANE = ".v"  # the suffix of variables that are vectors
+COPY = "_copied"  # the axis of loops over the data of lanes
 
 
 @dataclass(eq=False, slots=True)
 class Lanes(For):
     """A loop that runs `together`, where the variables of its iterations are vectors, or else its body. It
-    adds to `totals` of the function, each by an operation, works on copies of the rows of some arrays, whose
-    lengths are those of the axis given, and adds to arrays of which each lane has `sums` of its own: these
-    are filled `before` it, and added up `after` it."""
+    reduces into `totals` of the function, each with an operation. It works on copies of the rows of some
+    arrays; `copies` has the axis of each row. It adds to arrays of which each lane has a copy, `sums`: these
+    are filled `before` the loop, and added up `after` it."""
 
     together: list[Stmt] = field(default_factory=list)
     before: list[Stmt] = field(default_factory=list)
@@ -46,9 +46,9 @@ class Lanes(For):
 
 @dataclass(frozen=True, slots=True)
 class Lane(Access):
-    """An element for each lane: `row` tells whether the array has the lanes side by side, as rows and copies
-    have, and `beside` whether the elements of any other are neighbours in memory. In a loop that each lane
-    does `alone` it is the element of that lane."""
+    """An element per lane: `row` tells whether the lanes are adjacent in the array, as in rows and copies,
+    and `beside` whether the elements of another array are adjacent in memory. In a loop that each lane runs
+    `alone` it is the element of that lane."""
 
     row: bool = False
     beside: bool = False
@@ -57,7 +57,7 @@ class Lane(Access):
 
 @dataclass(eq=False, slots=True)
 class LaneByLane(Stmt):
-    """A loop that lanes do one after the other, each with its own bounds: `start` and `stop` have those of
+    """A loop that lanes run one after the other, each with its own bounds: `start` and `stop` have those of
     all lanes. It reads the variables `names` of the lane."""
 
     start: Expr
@@ -68,16 +68,17 @@ class LaneByLane(Stmt):
 
 @dataclass(eq=False, slots=True)
 class LaneTotal(Store):
-    """What all lanes add to one element of an array: a call of the element, and of what each lane has."""
+    """An update of one element of an array by all lanes: a call with the element and the values of the
+    lanes."""
 
 
 @dataclass(eq=False, slots=True)
 class LaneUpdate(Store):
-    """The addition of each active lane to its own sum."""
+    """An update by each active lane of its own sum."""
 
 
 def filled(name: str, how: str, rank: int) -> Stmt:
-    """Loops that fill the sums of lanes with what they start from."""
+    """Loops that initialise the sums of lanes."""
     return all_over(name, rank, Store(Lane(name, axes(rank), row=True), literal(REDUCTIONS[how])))
 
 
@@ -93,7 +94,7 @@ def axes(rank: int) -> tuple[Var, ...]:
 
 
 def all_over(name: str, rank: int, statement: Stmt) -> Stmt:
-    """Loops over all elements that an array has for a block."""
+    """Loops over all elements of an array that belong to a block."""
     for d in reversed(range(rank)):
         statement = counted(f"{COPY}{d}", Length(name, d + 1), [statement])
     return statement

@@ -1,4 +1,4 @@
-"""The invariants of the loop IR, as tables: every transform may rely on them and must keep them.
+"""The invariants of the loop IR, as tables: transforms may rely on them and must preserve them.
 
 `verify` is for tests and debugging: a violation is a bug in the compiler.
 """
@@ -60,7 +60,7 @@ STATEMENTS: Final = (
 
 
 class VerifyError(AssertionError):
-    """An invariant is broken: `invariant` is its sentence, `where` the statement."""
+    """A broken invariant: `invariant` is its sentence, `where` the statement."""
 
     def __init__(self, invariant: str, where: str, function: Function) -> None:
         super().__init__(invariant, where, function.name)
@@ -90,7 +90,7 @@ def _require(holds: bool, sentence: str, where: str, function: Function) -> None
 
 
 def _unset(body: Iterable[Stmt], known: set[str]) -> Iterator[str]:
-    """The names that are read before anything sets them; `known` gains those that are set."""
+    """The names that are read before they are set; adds those that are set to `known`."""
     for s in body:
         for node in read_by(s):
             name = named(node)
@@ -106,7 +106,7 @@ def _unset(body: Iterable[Stmt], known: set[str]) -> Iterator[str]:
 
 
 def _breaks_outside(body: Iterable[Stmt]) -> bool:
-    """Whether `break` stands where there is no loop to leave."""
+    """Whether `break` stands outside a loop."""
     for s in body:
         match s:
             case Break():

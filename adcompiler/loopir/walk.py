@@ -1,4 +1,4 @@
-"""Walks over the loop IR: parts of a statement, the variables and arrays it uses, and those it sets."""
+"""Walks over the loop IR: parts of a statement, and the variables and arrays that it uses and sets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from adcompiler.loopir.nodes import (
 
 
 def walk(*roots: Node) -> list[Node]:
-    """Nodes and all below them, breadth first."""
+    """Nodes and their descendants, breadth first."""
     nodes = [*roots]
     for node in nodes:
         nodes += node.parts
@@ -39,7 +39,7 @@ def statements(body: Iterable[Stmt]) -> list[Stmt]:
 
 
 def stores_of(statement: Stmt) -> tuple[Access, ...]:
-    """The elements that a statement sets itself."""
+    """The elements that a statement itself sets."""
     match statement:
         case Store(at=at) | Update(at=at):
             return (at,)
@@ -49,7 +49,8 @@ def stores_of(statement: Stmt) -> tuple[Access, ...]:
 
 
 def read_by(statement: Stmt) -> list[Node]:
-    """What a statement evaluates itself, not in statements inside it; where it stores, the indices."""
+    """The expressions that a statement itself evaluates, without nested statements; of a store, also the
+    indices."""
     match statement:
         case Store(at=at, value=value) | Update(at=at, value=value):
             return walk(*at.indices, value)
@@ -66,7 +67,7 @@ def accesses(*body: Stmt) -> Iterator[tuple[Access, bool]]:
 
 
 def sets(statement: Stmt) -> tuple[str, ...]:
-    """The variables that a statement sets itself."""
+    """The variables that a statement itself sets."""
     match statement:
         case Assign(name=name) | Allocate(name=name) | For(axis=name):
             return (name,)
@@ -81,7 +82,7 @@ def assigned(*body: Stmt) -> Counter[str]:
 
 
 def read_names(statement: Stmt) -> list[str]:
-    """The variables that a statement reads itself, and the arrays that it names."""
+    """The variables and arrays that a statement itself uses."""
     return [name for n in (*stores_of(statement), *read_by(statement)) if (name := named(n))]
 
 
@@ -96,12 +97,12 @@ def names(*body: Stmt) -> Counter[str]:
 
 
 def variables(*roots: Expr) -> set[str]:
-    """The variables that expressions read, and the arrays that they name."""
+    """The variables and arrays that expressions use."""
     return {name for n in walk(*roots) if (name := named(n))}
 
 
 def mentions(wanted: Collection[str], *roots: Expr) -> bool:
-    """Whether expressions name one of some variables or arrays."""
+    """Whether expressions use any of some variables or arrays."""
     return any(named(n) in wanted for n in walk(*roots))
 
 
@@ -111,7 +112,7 @@ def is_of_program(statement: Stmt) -> bool:
 
 
 def named(node: Node) -> str:
-    """The variable or the array that an expression names itself."""
+    """The variable or the array that an expression is or indexes."""
     match node:
         case Var(name=name) | Access(array=name) | Length(array=name):
             return name
