@@ -50,7 +50,7 @@ class Linear:
         parts: list[tuple[Element, int]] = [(a, self.terms[a]) for a in order]
         if None in self.terms or not parts:
             parts.append((const(1, "i64"), self.terms.get(None, 0)))
-        parts.sort(key=lambda part: part[1] < 0)  # what is subtracted comes last
+        parts.sort(key=lambda part: part[1] < 0)  # subtracted terms come last
         return reduce(_plus, parts[1:], _scaled(*parts[0]))
 
 
@@ -73,7 +73,7 @@ def linear_constant(value: int) -> Linear:
 
 
 def linear(element: Element) -> Linear:
-    """An int64 element as a sum; what is no sum is an atom."""
+    """An int64 element as a sum; an element that is not a sum is an atom."""
     stack: list[tuple[Element, int]] = [(element, 1)]
     terms: dict[Atom, int] = {}
     while stack:

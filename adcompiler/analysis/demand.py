@@ -1,8 +1,7 @@
 """Demand: the region of an array's indices that contains all reads of it.
 
-The gradient of a matrix that is zero above its diagonal is made of sums for all of its elements; but those
-above the diagonal are read under a condition that never holds. Elements that are never read need not be
-computed.
+The gradient of a matrix that is zero above its diagonal is a sum for each of its elements, but those above
+the diagonal are read under a condition that never holds. Elements that are never read need not be computed.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def read_whole(array: Array) -> tuple[Array, ...]:
 
 
 def _reads(array: Array) -> Iterator[tuple[Read, Region]]:
-    """The reads of an array's elements, and the region that the conditions around them leave."""
+    """The reads of an array's elements, each with the region given by the conditions around it."""
     found: dict[Element, Region] = dict.fromkeys(array.elements, EVERYWHERE)
     for e in reversed(elements_of(array.elements)):
         here = found[e]
@@ -69,7 +68,7 @@ def _own(read: Read, here: Region) -> Region:
 
 
 def _most(x: Element, y: Element, here: Bounds) -> int | None:
-    """The least c for which x - y <= c is known."""
+    """The least known c such that x - y <= c."""
     (x0, more), (y0, less) = shifted(x), shifted(y)
     if x0 is y0:
         return more - less

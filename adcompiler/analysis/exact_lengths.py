@@ -1,7 +1,7 @@
 """Impossible lengths: those that overflow 64 bits, or need more memory than there can be.
 
-The lengths in a program are expressions in those of a call. They are computed exactly here and refused before
-a kernel runs, which would use a length modulo 2**64, or take years.
+The lengths in a program are expressions in the lengths of a call. Here they are computed exactly and checked
+before a kernel runs, which would use a length modulo 2**64, or take years.
 """
 
 from __future__ import annotations
@@ -30,24 +30,25 @@ EXACT: Mapping[str, Callable[..., int]] = {
 
 
 class Lengths:
-    """The lengths of the axes of all arrays of a program, except for those that values tell."""
+    """The lengths of the axes of all arrays of a program, except those computed from values."""
 
     def __init__(self, func: Func, whole: bool = False) -> None:
-        """If `whole`, arrays as a whole too: the points of their domains."""
+        """If `whole`, the number of points of each domain is limited too."""
         self.func, self.whole = func, whole
         self.domains: dict[Shape, Array] = {}
-        axes = {n for i in func.inputs for n in i.shape}  # which arguments have: they cannot be too long
+        axes = {n for i in func.inputs for n in i.shape}  # lengths of arguments, which exist
         for array in _arrays(func):
             known = tuple(n for n in array.domain if not is_computed(n))
             if whole or any(n not in axes for n in known):
                 self.domains.setdefault(known, array)
-        # Up to which length those of a call make none that is too long.
+        # If no length of a call is greater than this, no length is too long.
         self.bound = next(
             (b for b in BOUNDS if all(self.most(d, b) <= MOST_ELEMENTS for d in self.domains)), 0
         )
 
     def most(self, domain: Shape, bound: int) -> int:
-        """What the lengths of a domain, and all that they are made of, are at most for such lengths."""
+        """An upper bound of the lengths of a domain, and of their subexpressions, if no length of a call
+        exceeds `bound`."""
         found: dict[Element, int] = {}
         for e in elements_of(domain):
             args = [found[a] for a in e.args]
@@ -65,7 +66,7 @@ class Lengths:
         return max((*found.values(), prod(found[n] for n in domain) if self.whole else 0), default=0)
 
     def check(self, sizes: Sequence[int]) -> None:
-        """Raise LimitError if these lengths make one that is too long."""
+        """Raise LimitError if these lengths of a call lead to a length that is too long."""
         if max(sizes, default=0) <= self.bound:
             return
         for domain, array in self.domains.items():
@@ -85,7 +86,7 @@ class Lengths:
 
 
 def _arrays(func: Func) -> Iterator[Array]:
-    """The arrays with a domain, those in bodies of loops too."""
+    """The arrays with a domain, including those in bodies of loops."""
     todo: list[Sequence[Array]] = [func.roots]
     seen: set[Any] = set()
     while todo:
@@ -99,7 +100,7 @@ def _arrays(func: Func) -> Iterator[Array]:
 
 
 def _exact(domain: Shape, sizes: Sequence[int]) -> dict[Element, int]:
-    """The lengths of a domain, and all that they are made of, as integers without end."""
+    """The lengths of a domain, and their subexpressions, as unbounded integers."""
     found: dict[Element, int] = {}
     for e in elements_of(domain):
         args = [found[a] for a in e.args]

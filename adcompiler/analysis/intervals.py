@@ -1,8 +1,8 @@
 """Intervals of affine forms: what is known of an index before a program runs.
 
-A form is proved nonnegative if its minimum over the ranges of its axes is, given that sizes are nonnegative
-and that every loop around it iterates; or if it is one of the conditions that hold here plus something
-nonnegative.
+A form is nonnegative if its minimum over the ranges of its axes is, given that sizes are nonnegative and that
+every loop around it iterates. It is also nonnegative if it is the sum of a condition that holds here and
+something nonnegative.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from adcompiler.ops.build import apply
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What is known of an index: `step` times it is at most `last`, if its loop iterates at all; `depth`
-    counts the loops around it."""
+    """The range of an index: `step` times it is at most `last`, if its loop iterates at all; `depth` counts
+    the loops around it."""
 
     last: Linear
     step: int = 1
@@ -31,7 +31,7 @@ Ranges = Mapping[Element, Range]  # of axes, and of the numbers of iterations
 
 
 def up_to(length: Element) -> Range:
-    """What counts the iterations of a loop: there is one, so that a length of max(n, 0) is n."""
+    """The range of a loop's index: since the loop iterates, a length of max(n, 0) is n."""
     match length:
         case Apply(op="maximum", args=(n, zero)) if is_const(zero, 0):
             length = n
@@ -39,7 +39,7 @@ def up_to(length: Element) -> Range:
 
 
 def never_negative(form: Linear, ranges: Ranges, facts: Iterable[Linear]) -> bool:
-    """Whether a form is surely not negative where `facts` are not negative either."""
+    """Whether a form is provably nonnegative if the `facts` are nonnegative."""
     facts = list(facts)
     known = facts + _iterations(form, ranges)
     positive = frozenset(
@@ -59,7 +59,8 @@ def never_negative(form: Linear, ranges: Ranges, facts: Iterable[Linear]) -> boo
 
 
 def _iterations(form: Linear, ranges: Ranges) -> list[Linear]:
-    """What is not negative since the loops of the indices in `form`, and those around them, iterate."""
+    """Forms that are nonnegative because the loops of the indices in `form`, and those around them,
+    iterate."""
     found: dict[Element, Linear] = {}
     work = list(form.terms)
     while work:
@@ -75,14 +76,14 @@ def _iterations(form: Linear, ranges: Ranges) -> list[Linear]:
 
 
 def _moduli(form: Linear) -> set[Element]:
-    """The sizes by which there are remainders in a form."""
+    """The sizes that are moduli of remainders in a form."""
     found = (_remainder(atom) for atom in form.terms if atom is not None)
     return {modulus for modulus in found if isinstance(modulus, Size)}
 
 
 def lowest(form: Linear, ranges: Ranges, positive: frozenset[Element] = frozenset()) -> Linear | None:
-    """A lower bound without indices; None if it is not known. Inner indices may range over outer ones, and of
-    sizes by which there are remainders some are known to be `positive`."""
+    """A lower bound without indices; None if it is unknown. The range of an inner index may depend on outer
+    ones, and some moduli are known to be `positive`."""
     for _ in range(MOST_TERMS):
         indices = [a for a in form.terms if a is not None and (a.axes or a in ranges)]
         if not indices:
@@ -103,7 +104,7 @@ def _least(atom: Element, ranges: Ranges) -> Linear | None:
 
 
 def _most(atom: Element, ranges: Ranges, positive: frozenset[Element]) -> Linear | None:
-    """An upper bound of an index (times its step), or of a remainder: one by a length of 0 is 0."""
+    """An upper bound of an index (times its step), or of a remainder: a remainder by 0 is 0."""
     if atom in ranges:
         return ranges[atom].last
     modulus = _remainder(atom)
@@ -125,7 +126,7 @@ def _remainder(atom: Element) -> Element | None:
 
 
 def _sure(form: Linear) -> bool:
-    """Whether a form of sizes is surely not negative, since sizes are not."""
+    """Whether a form of sizes is provably nonnegative, since sizes are."""
     return all(f >= 0 and (a is None or _is_length(a)) for a, f in form.terms.items())
 
 

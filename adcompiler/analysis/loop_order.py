@@ -9,11 +9,11 @@ from adcompiler.ir.nodes import Accumulate, Array, Const, Element, Index, Input,
 from adcompiler.ir.walk import elements_of, is_computed
 from adcompiler.ops.costs import is_costly
 
-SHORT_ITERATIONS = 16  # iterations of a loop that is written out
+SHORT_ITERATIONS = 16  # of an unrolled loop
 
 
 def is_short(length: Element) -> bool:
-    """Whether a loop of this length is written out."""
+    """Whether a loop of this length is unrolled."""
     return isinstance(length, Const) and length.value <= SHORT_ITERATIONS
 
 
@@ -23,12 +23,12 @@ def long_axes(array: Array) -> list[int]:
 
 
 def loop_order(array: Array) -> tuple[int, ...]:
-    """The axes of the domain, outermost first: those of the access with most axes in their order, the
-    rest after them, and innermost the axis that most accesses have last, so that they are contiguous.
+    """The axes of the domain, outermost first: those of the access with most axes in their order, the rest
+    after them, and innermost the axis that most accesses have last, so that they are contiguous.
 
-    The store comes first among equals: the sums of a pairwise reduction stay in a register. Where only the
-    running kernel knows how long the sums' array is, blocks have none of their own: an axis that it keeps
-    comes first.
+    The store comes first among equals: the sums of a pairwise reduction stay in a register. If the length of
+    the reduction's array is known only when the kernel runs, blocks have no partial arrays: an axis of the
+    result comes first.
     """
     axes = [k for k, n in enumerate(array.domain) if not is_const(n, 1)]
     accesses = [tuple(k for k in range(array.rank) if k in axes)]
@@ -54,11 +54,11 @@ def loop_order(array: Array) -> tuple[int, ...]:
 
 
 def _hoisting(array: Array, order: Sequence[int], last: Sequence[int]) -> tuple[int, ...]:
-    """`order` with the axes of what is over fewer of them first, so that the inner loops do not repeat it.
+    """`order` with the axes of loop-invariant parts first, so that inner loops do not repeat them.
 
-    That is a costly part over two axes or more, or an array of pairs that the loops can contract. The
-    outermost axis stays one that the array keeps, if it keeps any: else its sums need an array a block.
-    The innermost one stays an axis that accesses have `last`, if there is one.
+    Such a part is costly and over two axes or more, or is an array of pairs that the loops can contract. The
+    outermost axis remains an axis of the result, if it has any: else each block needs an array of partial
+    sums. The innermost axis remains one that accesses have `last`, if there is one.
     """
     found = {
         e.axes for e in elements_of(array.elements)

@@ -23,13 +23,13 @@ MIRRORED = {  # a comparison with its operands exchanged
 
 
 def conditions(op: str, body: Element) -> list[Element]:
-    """What must hold for a reduction to take a point, if it says so first of all."""
+    """The conditions under which a reduction includes a point, if its body begins with them."""
     return guarded(body, neutral(op, body.dtype).value)[0]
 
 
 def guarded(body: Element, value: int | float = 0) -> tuple[list[Element], Element]:
-    """The conditions outside which `body` is `value`, and what it is where they hold; numbers and signs
-    before a guarded value do not matter where it is 0."""
+    """The conditions outside which `body` is `value`, and its value where they hold. Factors and signs before
+    a guarded value do not matter if `value` is 0."""
     found: list[Element] = []
     scale = 1.0
     while True:
@@ -48,8 +48,8 @@ def guarded(body: Element, value: int | float = 0) -> tuple[list[Element], Eleme
 
 
 def _lifted(root: Element) -> Element:
-    """An element with the condition outside which it is 0 first, as that of (x if c else 0)**2; itself if
-    there is none."""
+    """An element that is 0 outside a condition, with the condition outermost, such as that of (x if c else
+    0)**2; any other element as it is."""
     found: dict[Element, Element] = {}
     for e in postorder((root,), lambda e: e.args if _may_be_zero(e) else ()):
         parts = tuple(found[a] for a in e.args) if _may_be_zero(e) else ()
@@ -63,12 +63,12 @@ def _lifted(root: Element) -> Element:
 
 
 def _may_be_zero(element: Element) -> bool:
-    """Whether an element is 0 where one of its operands is, and all others are finite."""
+    """Whether an element is 0 if one of its operands is and all others are finite."""
     return isinstance(element, Apply) and (element.op == "multiply" or keeps_zero(element.op))
 
 
 def _is_finite(element: Element) -> bool:
-    """Whether an element is one of some numbers, all of them finite."""
+    """Whether an element chooses between finite constants."""
     if isinstance(element, Select):
         return _is_finite(element.then) and _is_finite(element.otherwise)
     return isinstance(element, Const) and isfinite(element.value)
@@ -76,7 +76,7 @@ def _is_finite(element: Element) -> bool:
 
 @cache
 def keeps_zero(op: str) -> bool:
-    """Whether an operation of one operand is 0 at 0."""
+    """Whether a unary operation maps 0 to 0."""
     row = TABLE.get(op)
     if row is None or len(row.params) != 1 or row.kind not in ("arithmetic", "float"):
         return False
@@ -85,7 +85,7 @@ def keeps_zero(op: str) -> bool:
 
 
 def _scaled(element: Element) -> tuple[float, Element]:
-    """The number that a value is multiplied by, and the rest."""
+    """The constant factor of a value, and the rest."""
     match element:
         case Apply(op="negative", args=(x,)) if is_float(element.dtype):
             return -1.0, x
@@ -96,7 +96,7 @@ def _scaled(element: Element) -> tuple[float, Element]:
 
 
 def ties(condition: Element) -> list[tuple[int, Element]]:
-    """The axes that a condition says must equal a place that does not depend on them: (axis, place)."""
+    """The axes that a condition equates with an index that does not depend on them: (axis, index)."""
     if not (isinstance(condition, Apply) and condition.op == "equal"):
         return []
     sides = (condition.args, condition.args[::-1])
@@ -104,11 +104,11 @@ def ties(condition: Element) -> list[tuple[int, Element]]:
 
 
 def is_scalar(element: Element) -> bool:
-    """Whether an element has no axis of an array's domain; those of iterations of loops are negative."""
+    """Whether an element depends on no axis of an array's domain; axes of loop iterations are negative."""
     return all(a < 0 for a in element.axes)
 
 
 def decides(guard: Element) -> bool:
-    """Whether a guard is a condition to branch by: one number, and no matter of lengths alone, which all but
-    ever holds and would only keep loops apart."""
+    """Whether a guard is worth a branch: a scalar that does not depend on lengths alone. A condition on
+    lengths nearly always holds, and a branch would only prevent the fusion of loops."""
     return is_scalar(guard) and (is_computed(guard) or bool(guard.axes))

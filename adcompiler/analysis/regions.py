@@ -1,8 +1,8 @@
 """Regions of index spaces: bounds on differences of indices, x - y <= c, that follow from conditions.
 
 A region such as the lower triangle of a matrix is a set of such bounds, a *difference-bound matrix* (D. Dill,
-CAV 1989). Where two conditions hold, all their bounds do; where one of two holds, the bounds that both have,
-the looser one of each. A region without any point is None.
+CAV 1989). If two conditions hold, so do all bounds of both; if one of two holds, only the bounds in both sets
+do, each with the looser constant. An empty region is None.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def both(a: Region, b: Region) -> Region:
 
 
 def either(a: Region, b: Region) -> Region:
-    """A region that holds both."""
+    """A region that contains both."""
     if a is None or b is None:
         return b if a is None else a
     return {key: max(c, b[key]) for key, c in a.items() if key in b}
@@ -60,7 +60,7 @@ def where(guard: Element, holds: bool = True) -> Region:
 
 
 def _compared(op: str, x: Element, y: Element) -> Region:
-    """The region in which two integers compare so."""
+    """The region in which a comparison of two integers holds."""
     found: Region = EVERYWHERE
     for exchanged, most in ORDERS.get(op, ()):
         found = both(found, at_most(*((y, x) if exchanged else (x, y)), most))
@@ -76,7 +76,7 @@ def at_most(x: Element, y: Element, most: int) -> Region:
 
 
 def at(region: Region, places: Sequence[Element]) -> Region:
-    """A region of an array in terms of the places where the array is read."""
+    """A region of an array, in terms of the indices at which the array is read."""
     found: Region = EVERYWHERE
     for (x, y), most in (region or {}).items():
         if _is_known(x, places) and _is_known(y, places):
