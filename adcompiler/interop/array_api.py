@@ -17,10 +17,10 @@ from adcompiler.runtime.arguments.device import is_on_device
 
 
 def call(function: Any, bound: Sequence[Any]) -> Any:
-    """The call on NumPy's views of the arrays; every result, numbers too, is an array of their namespace.
+    """The call on NumPy views of the arrays; every result, also a number, is an array of their namespace.
 
-    Raises DtypeError for arrays of several namespaces. NumPy's own arrays go with any. Kernels of a CUDA
-    device take arrays that are there as they are.
+    Raises DtypeError for arrays of several namespaces; NumPy arrays may be mixed with any. Kernels for a CUDA
+    device take arrays on the device as they are.
     """
     if function.backend.startswith("cuda") and any(any_leaf(is_on_device, a) for a in bound):
         return function.call_as_is(bound)
@@ -31,24 +31,24 @@ def call(function: Any, bound: Sequence[Any]) -> Any:
 
 @dataclass(frozen=True)
 class Namespace:
-    """All that goes back is of the arguments' namespace."""
+    """Returns all results in the arguments' namespace."""
 
     name: str
 
     def result(self, k: int, array: Any) -> Any:
-        """An array of the namespace, of numbers too."""
+        """A result, also a number, as an array of the namespace."""
         return _into(self.name, array)
 
     def gradient(self, n: int, array: Any) -> Any:
-        """The same."""
+        """A gradient as an array of the namespace."""
         return _into(self.name, array)
 
     def cotangent(self, k: int, value: Any) -> Any:
-        """What the cotangent of a result holds."""
+        """The numbers of a cotangent."""
         return _bare("the cotangent", value)
 
     def tangent(self, n: int, value: Any) -> Any:
-        """What the tangent of an input holds."""
+        """The numbers of a tangent."""
         return _bare("the tangent", value)
 
 
@@ -69,7 +69,7 @@ def _namespace(function: Any, bound: Sequence[Any]) -> Any:
 
 
 def plain(name: str, value: Any) -> np.ndarray:
-    """The array's memory as an array of NumPy's, by DLPack; DtypeError if that cannot be read here."""
+    """The array's memory as a NumPy array, by DLPack; DtypeError if NumPy cannot read it."""
     try:
         return np.from_dlpack(value)
     except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
@@ -81,7 +81,7 @@ def plain(name: str, value: Any) -> np.ndarray:
 
 
 def _numbers(name: str, value: Any) -> Any:
-    """What an argument, or a leaf of one, holds."""
+    """The numbers of an argument or of one of its leaves."""
     if adapter_of(type(value)) is not None and not _is_ours(value):
         refuse_beside(name, value, "an array API")
     return _bare(f"the argument {name!r}", value)
@@ -93,7 +93,7 @@ def _bare(name: str, value: Any) -> Any:
 
 def _is_ours(value: Any) -> bool:
     adapter = adapter_of(type(value))
-    return adapter is not None and adapter.plain is plain  # as that of JAX, which calls tracers itself
+    return adapter is not None and adapter.plain is plain  # so is that of JAX, with a call of its own
 
 
 def _namespaces(values: Sequence[Any]) -> Iterator[Any]:
@@ -106,7 +106,7 @@ def _namespaces(values: Sequence[Any]) -> Iterator[Any]:
 
 
 def _into(namespace: str, value: Any) -> Any:
-    """An array or a number of NumPy's as an array of a namespace; anything else as it is."""
+    """A NumPy array or a number as an array of a namespace; anything else as it is."""
     if not isinstance(value, np.ndarray | np.generic | int | float):
         return value
     xp, array = import_module(namespace), np.asarray(value)

@@ -1,8 +1,9 @@
-"""Label propagation: which axes of arguments are paired, and which of them each axis of a result runs along.
+"""Label propagation: which axes of arguments are paired, and the axes that each axis of a result corresponds
+to.
 
 A union-find over the axes of a program's arrays. Two axes are in one class if some element reads both at the
-same index. An axis of a result is in the class of the axes read at its own position. Derivatives have the
-axes of their argument or result, and pair the axes that their function pairs.
+same index. An axis of a result is in the class of the axes read at its own index. Derivatives have the axes
+of their argument or result, and pair the axes that their function pairs.
 """
 
 from __future__ import annotations
@@ -31,19 +32,19 @@ InputAxis = tuple[int, int]  # an input of the program, and one of its axes
 
 
 class LabelOrigin(NamedTuple):
-    """Where the labels of a result are: for each of its axes, the axes of inputs that it runs along; and the
-    inputs whose name it has, as a gradient that of what it belongs to. None stands for all."""
+    """The origin of a result's labels: for each of its axes, the corresponding axes of inputs; and the inputs
+    whose name it takes, such as that of the argument for a gradient. None stands for all."""
 
     axes: tuple[tuple[InputAxis, ...], ...]
     namesakes: tuple[int, ...] | None = None
 
     def outer(self, other: LabelOrigin) -> LabelOrigin:
-        """The axes of both, as those of a Jacobian's block."""
+        """The axes of both, such as those of a Jacobian's block."""
         return LabelOrigin(self.axes + other.axes, ())
 
 
 class Flow(NamedTuple):
-    """The axes of inputs that are paired, class by class, and the source of each result."""
+    """The classes of paired axes of inputs, and the origin of each result."""
 
     paired: list[list[InputAxis]]
     results: list[LabelOrigin]
@@ -53,7 +54,7 @@ _known: WeakKeyDictionary[Any, dict[Any, Flow]] = WeakKeyDictionary()
 
 
 def flow(function: Any, types: Any) -> Flow:
-    """The flow of labels through a function of arguments of these types; found once."""
+    """The flow of labels through a function for arguments of these types; cached."""
     known = _known.setdefault(function, {})
     if types not in known:
         known[types] = _flow(function, types)
@@ -61,7 +62,7 @@ def flow(function: Any, types: Any) -> Flow:
 
 
 def own_axes(types: Any, k: int) -> LabelOrigin:
-    """The axes of an input itself, which those of its gradient are."""
+    """The axes of an input, which are also those of its gradient."""
     return LabelOrigin(tuple(((k, a),) for a in range(len(arrays_in(types)[k].ones))), (k,))
 
 
@@ -84,12 +85,12 @@ def _flow(f: Any, types: Any) -> Flow:
 
 
 def _wanted(f: Any, types: Any) -> list[LabelOrigin]:
-    """The axes of what a function differentiates by."""
+    """The axes of the inputs by which a function differentiates."""
     return [own_axes(types, k) for k in f.of.inputs_of(f.of.positions(f.wrt, types), types)]
 
 
 def _along(f: Any, types: Any, count: int) -> Flow:
-    """A function and its derivatives along tangents, which are inputs behind its own, paired with these."""
+    """A function and its derivatives along tangents, which are inputs after its own, paired with these."""
     own = types[: len(f.of.parameters)]
     of, arrays, first = flow(f.of, own), arrays_in(types), len(arrays_in(own))
     given = [t for k, d in zip(f.wrt, types[len(own) :], strict=True) for t in given_floats(own[k], d)]
@@ -104,10 +105,10 @@ def _along(f: Any, types: Any, count: int) -> Flow:
 
 
 def _generic(f: Any, types: Any) -> Func:
-    """The program for axes of any length: one for axes of length 1 does not say whom they are paired with."""
+    """The program for axes of any length: in a program for axes of length 1 they are not paired."""
     try:
         return f.trace(tuple(map(_lengthened, types))).func  # type: ignore[no-any-return]
-    except Error:  # it has to be 1
+    except Error:  # the length must be 1
         return f.trace(types).func  # type: ignore[no-any-return]
 
 
@@ -138,11 +139,11 @@ POSITION, ANY = Index(0), Size(0)
 
 
 class _Classes:
-    """The classes of the axes of all arrays of a program, those in bodies of loops included."""
+    """The classes of the axes of all arrays of a program, including those in the bodies of loops."""
 
     def __init__(self) -> None:
         self.sets = DisjointSet()
-        self.views: list[tuple[Axis, Element, Axis]] = []  # an axis, at which index it reads which other one
+        self.views: list[tuple[Axis, Element, Axis]] = []  # an axis, and the index at which it reads another
 
     def of(self, scope: Scope, array: Array, axis: int) -> Any:
         """The representative of an axis's class."""
@@ -150,7 +151,7 @@ class _Classes:
         return self.sets[scope, array, axis]
 
     def add(self, roots: Iterable[Array], scope: Scope = ()) -> None:
-        """All arrays below some."""
+        """Add all arrays below some roots."""
         loops: dict[Loop, None] = {}
         for array in arrays_of(roots):
             if isinstance(array, Item):
@@ -165,7 +166,7 @@ class _Classes:
             self._loop(scope, loop)
 
     def close(self) -> None:
-        """What axes of one class read at the same index is of one class too: rows of slices, for example."""
+        """Join axes that axes of one class read at the same index, such as rows of slices."""
         joined = True
         while joined:
             joined = False
@@ -180,12 +181,12 @@ class _Classes:
         return bool(self.sets.merge(one, other))
 
     def _join_all(self, scope: Scope, array: Array, inner: Scope, other: Array, first: int = 0) -> None:
-        """The axes of an array, those before `first` left out, and those of another."""
+        """Join the axes of an array, from `first` on, with those of another."""
         for a in range(other.rank):
             self._join((scope, array, first + a), (inner, other, a))
 
     def _nest(self, scope: Scope, array: Array) -> None:
-        """The axes that an array's elements read at one index; its own are those at its own positions."""
+        """Join the axes that an array's elements read at one index, and its own axes at their own indices."""
         at: dict[Element, Axis] = {}
         own = array.indices if isinstance(array, Accumulate) else map(Index, range(array.rank))
         reads = (e for e in elements_of(array.elements) if isinstance(e, Read))
@@ -199,7 +200,7 @@ class _Classes:
                     self.views += _view(scope, array, index, axis)
 
     def _call(self, scope: Scope, call: Call) -> None:
-        """A routine on matrices: its axes of one length are taken for paired."""
+        """A routine on matrices: its axes of equal length count as paired."""
         first: dict[Element, Axis] = {}
         for array in (call, *call.operands):
             for a, size in enumerate(array.shape):
@@ -207,7 +208,8 @@ class _Classes:
                     self._join(first.setdefault(size, (scope, array, a)), (scope, array, a))
 
     def _loop(self, scope: Scope, loop: Loop) -> None:
-        """A loop's operands and results with the arrays of its body; rows of one iteration are paired."""
+        """Join the axes of a loop's operands and results with those in its body; rows of one iteration are
+        paired."""
         inner, items = (*scope, loop), iter(loop.items)
         number, *operands = loop.slots
         slots = iter(operands)
@@ -228,17 +230,17 @@ class _Classes:
 
 
 def _view(scope: Scope, array: Array, index: Element, axis: Axis) -> Iterator[tuple[Axis, Element, Axis]]:
-    """An axis that reads another at an index which depends on its own position alone."""
+    """The view of an axis that reads another axis at an index depending on its own position alone."""
     k = min(index.axes, default=array.rank)
     if not isinstance(array, Accumulate) and len(index.axes) == 1 and k < array.rank and axis[1] is not array:
         yield (scope, array, k), substitute(index, {k: POSITION}), axis
 
 
 def _of_any_length(index: Element) -> Element:
-    """An index that is the same for all lengths: those that a call compares may be two symbols here."""
+    """An index with one symbol for all lengths: lengths that a call compares may be two symbols here."""
     return rewrite((index,), lambda e: ANY if isinstance(e, Size) else e)[0]
 
 
 def _is_iteration(index: Element) -> TypeGuard[Read]:
-    """Whether an index is the number of an iteration of the loop around."""
+    """Whether an index is the iteration number of the enclosing loop."""
     return isinstance(index, Read) and isinstance(index.array, Slot) and index.array.position == 0

@@ -28,9 +28,9 @@ def _numbers(name: str, value: Any) -> Any:
 
 
 def plain(name: str, value: Any) -> np.ndarray:
-    """The numbers, without a copy where the library gives them so.
+    """The numbers, without a copy if the library allows it.
 
-    Raises DtypeError for columns that hold no numbers, or miss some, and for queries that have not run.
+    Raises DtypeError for columns of other types or with missing values, and for queries that have not run.
     """
     if hasattr(value, "collect"):
         raise DtypeError(f"{name} is a {type(value).__name__}", remedy="run the query: x.collect()")
@@ -43,7 +43,7 @@ def plain(name: str, value: Any) -> np.ndarray:
 
 
 def _columns(table: Any) -> Iterator[tuple[str, Any]]:
-    if hasattr(table, "iter_columns"):  # of polars
+    if hasattr(table, "iter_columns"):  # polars
         return zip(table.columns, table.iter_columns(), strict=True)
     return zip(table.schema.names, table.columns, strict=True)
 

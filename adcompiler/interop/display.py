@@ -16,12 +16,12 @@ from adcompiler.ir.nodes import Func
 from adcompiler.runtime.programs.specialise import Types
 from adcompiler.runtime.reports.show import show
 
-SHOWN, LONGEST = 120, 2000  # operations of a formula that notebooks show, and that is written at all
+SHOWN, LONGEST = 120, 2000  # limits on the operations of a formula, in notebooks and elsewhere
 
 
 def latex(f: Any) -> str | None:
     """The value of a function, and its gradient if it has one, as equations; None for a function that has no
-    form in SymPy, or whose formulas are too long to be read."""
+    form in SymPy, or whose formulas are too long to read."""
     try:
         types = _types(f, ())
         lines = list(_values(f, types, SHOWN))
@@ -34,9 +34,9 @@ def latex(f: Any) -> str | None:
 
 
 def formula(f: Any, args: Sequence[Any], gradient: bool) -> str:
-    """The elements of the results, or equations of value and gradient, for arguments like some.
+    """The elements of the results, or equations of value and gradient, for arguments of these types.
 
-    Raises DtypeError for what has no such form, LimitError where it is too long.
+    Raises DtypeError for functions without such a form, LimitError if it is too long.
     """
     types = _types(f, args)
     if gradient:
@@ -49,7 +49,7 @@ def formula(f: Any, args: Sequence[Any], gradient: bool) -> str:
 
 
 def html(f: Any) -> str:
-    """The signature, the source with its words in colors, the equations, and which gradients there are."""
+    """The signature, the highlighted source, the equations, and an explanation of the gradients."""
     parts = [f"<p><code>{escape(signature(f))}</code></p>"]
     if (source := _source(f)) is not None:
         parts.append(_highlighted(source))
@@ -61,17 +61,17 @@ def html(f: Any) -> str:
 
 
 def signature(f: Any) -> str:
-    """Parameters and results with their types: as last called, else as annotated."""
+    """Parameters and results with their types: those of the last call, else the annotations."""
     try:
         head = show(f, "ir", _types(f, ()), None).splitlines()[0]
-    except Error:  # of types that are not known yet
+    except Error:  # the types are not known yet
         return f"{f.__name__}({', '.join(p.name for p in f.parameters)})"
     types: str = head[head.index("(%" if f.parameters else "() ") :]
     return str(f.__name__) + types.removesuffix(" {").replace("%", "")
 
 
 def _types(f: Any, args: Sequence[Any]) -> Types:
-    """The types of arguments, else of the last call, of the function that is differentiated if need be."""
+    """The types of arguments, else those of the last call, of the differentiated function if need be."""
     if not args and f._last is None and isinstance(f, Gradient | Jacobian | Hessian):
         return _types(f.of, args)
     return f._shown(args)  # type: ignore[no-any-return]
@@ -91,7 +91,7 @@ def _explanation(f: Any) -> str | None:
 
 
 def _highlighted(text: str) -> str:
-    """Code as HTML, by Pygments where that is installed, as it is with IPython."""
+    """Code as HTML, by Pygments if it is installed, as it is with IPython."""
     try:
         from pygments import highlight
         from pygments.formatters import HtmlFormatter
@@ -122,7 +122,7 @@ def _values(f: Any, types: Types, longest: int) -> Iterator[str]:
 
 
 def _gradient(f: Any, types: Types, longest: int) -> Iterator[str]:
-    """A derivative by each parameter."""
+    """An equation for the derivative by each parameter."""
     from sympy import latex
 
     func, forms = _written(grad(f), types, longest)

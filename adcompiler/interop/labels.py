@@ -22,11 +22,11 @@ from adcompiler.pytree.structures import arrays_of, unflatten
 from adcompiler.runtime.arguments.adapters import adapter_of, each_leaf, refuse_beside
 from adcompiler.runtime.programs.splitting import wrapped
 
-Along: TypeAlias = "tuple[Coordinates, int]"  # a labelled array, and one of its axes
+Along: TypeAlias = "tuple[Coordinates, int]"  # a labelled array and one of its axes
 
 
 class Coordinates(NamedTuple):
-    """An array's name, a label for each axis, and what else goes with it."""
+    """An array's name, a label for each axis, and other metadata of its library."""
 
     name: Any
     labels: tuple[Any, ...]
@@ -34,12 +34,12 @@ class Coordinates(NamedTuple):
     more: Any = None
 
     def axes(self) -> list[list[Along]]:
-        """What its own axes run along."""
+        """For each axis, the axis itself as its only source."""
         return [[(self, a)] for a in range(len(self.shape))]
 
 
 class Library(Protocol):
-    """What a library's module has."""
+    """The interface of a library's module."""
 
     __name__: str
 
@@ -50,17 +50,17 @@ class Library(Protocol):
         """The labels; None for an object that has none."""
 
     def differ(self, one: Any, other: Any) -> str | None:
-        """What is different in two labels, in words; None if they agree."""
+        """The difference of two labels, in words; None if they agree."""
 
     def remedy(self, first: str, axis: int, second: str, other: int) -> str:
-        """What to write where those of two arguments, along an axis of each, differ."""
+        """The remedy if the labels of two arguments, along an axis of each, differ."""
 
     def labelled(self, array: np.ndarray, along: Sequence[Sequence[Along]], name: Any) -> Any:
-        """An array with labels; `along` has, for each axis, the axes of arguments that it runs along."""
+        """An array with labels; `along` has, for each axis, the axes of arguments that it corresponds to."""
 
 
 class Labels:
-    """The labels of one call: those of the program's inputs, and what its results have of them."""
+    """The labels of one call: those of the program's inputs, and where its results take theirs from."""
 
     def __init__(
         self, library: Library, function: Any, types: Any, names: Sequence[str], leaves: Sequence[Any]
@@ -74,11 +74,11 @@ class Labels:
 
     @property
     def library(self) -> Library:
-        """The library's module, by its name, so that labels can be pickled."""
+        """The library's module, looked up by name, so that labels can be pickled."""
         return cast(Library, sys.modules.get(self.home) or import_module(self.home))
 
     def _compare(self, group: Sequence[InputAxis]) -> None:
-        """Refuse axes that are paired and have different labels. The others are compared with the longest."""
+        """Refuse paired axes with different labels. All are compared with the longest axis."""
         if not group:
             return
         first, own = max(group, key=self._length)
@@ -101,14 +101,14 @@ class Labels:
         return None if own is None else own.labels[axis]
 
     def along(self, source: LabelOrigin, shape: tuple[int, ...]) -> list[list[Along]]:
-        """The labelled arguments' axes that those of an array of some shape run along."""
+        """The axes of labelled arguments that the axes of an array of some shape correspond to."""
         return [
             [(m, a) for k, a in each if (m := self.coordinates[k]) is not None and m.shape[a] == n]
             for each, n in zip(source.axes, shape, strict=True)
         ]
 
     def result(self, k: int, array: Any) -> Any:
-        """A result with the labels of the axes that it runs along, if these are known."""
+        """A result with the labels of its axes, if these are known."""
         source = self.sources[k]
         if not isinstance(array, np.ndarray) or not array.ndim:
             return array
@@ -116,14 +116,14 @@ class Labels:
         return self.library.labelled(array, along, self._named(source)) if any(along) else array
 
     def gradient(self, n: int, array: Any) -> Any:
-        """A gradient with the labels and the name of what it belongs to."""
+        """A gradient with the labels and the name of its argument."""
         own = self.coordinates[n]
-        if own is None or np.shape(array) != own.shape:  # a sum of all elements
+        if own is None or np.shape(array) != own.shape:  # a sum over all elements
             return array
         return self.library.labelled(array, own.axes(), own.name)
 
     def _named(self, source: LabelOrigin) -> Any:
-        """The name of a result, if all that it is called like have one."""
+        """The name of a result, if all of its namesakes have the same one."""
         every = range(len(self.coordinates)) if source.namesakes is None else source.namesakes
         names = [own.name for k in every if (own := self.coordinates[k]) is not None]
         return names[0] if names and all(_same(n, names[0]) for n in names) else None
@@ -140,7 +140,7 @@ class Labels:
         return self._agreeing(f"the tangent of {self.names[n]}", value, () if own is None else own.axes())
 
     def _agreeing(self, what: str, value: Any, along: Sequence[Sequence[Along]]) -> Any:
-        """The numbers of a value, if its labels agree with those that its axes run along."""
+        """The numbers of a value, if its labels agree with those of the corresponding axes."""
         if not _is_of(self.library, value):
             return value
         own = self.library.coordinates(value)
@@ -151,7 +151,7 @@ class Labels:
 
 
 def _is_of(library: Library, value: Any) -> bool:
-    """Whether calls with a value are a library's."""
+    """Whether a value belongs to a library."""
     adapter: object = adapter_of(type(value))
     return adapter is library
 
@@ -164,11 +164,11 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def call(library: Library, function: Any, bound: Sequence[Any]) -> Any:
-    """A call where some leaves of arguments are labelled: results have labels where these are known."""
+    """A call with labelled leaves among the arguments: results have labels where these are known."""
     plain = _plain(library, function, bound)
     if _has_variable(bound):
         wrapper(library, function, bound)
-        return function(*plain)  # whose results are Variables, which have no labels
+        return function(*plain)  # Variables have no labels
     types, values, numbers = function.describe(plain, {}, rows=False)
     found = function.specialise(types, values)
     labels = Labels(library, function, types, found.func.input_names, arrays_of(types, bound))
@@ -178,7 +178,8 @@ def call(library: Library, function: Any, bound: Sequence[Any]) -> Any:
 
 
 def wrapper(library: Library, function: Any, bound: Sequence[Any]) -> Labels | None:
-    """The labels of a call. None where lists of structs are arrays of all their items: numbers go back."""
+    """The labels of a call; None if lists of structs become arrays over their items: then results are
+    numbers."""
     plain = [mapped(_value, a) for a in _plain(library, function, bound)]
     types, values, _ = function.describe(plain, {}, rows=False)
     names = function.specialise(types, values).func.input_names
@@ -187,14 +188,14 @@ def wrapper(library: Library, function: Any, bound: Sequence[Any]) -> Labels | N
 
 
 def agree(library: Library, name: str, value: Any, other: Any) -> None:
-    """Raise ShapeError if a value has other labels than another one of its shape."""
+    """Raise ShapeError if the labels of a value differ from those of another one of the same shape."""
     own, theirs = (library.coordinates(v) if _is_of(library, v) else None for v in (value, other))
     if own is not None and theirs is not None and own.shape == theirs.shape:
         _compare(library, name, own.labels, theirs.labels)
 
 
 def _compare(library: Library, name: str, labels: Sequence[Any], others: Sequence[Any]) -> None:
-    """Raise ShapeError if labels are not those that they have to be; None where there are none."""
+    """Raise ShapeError if labels differ from the expected ones; None stands for no labels."""
     for axis, (label, other) in enumerate(zip(labels, others, strict=True)):
         if other is not None and (words := library.differ(other, label)) is not None:
             cause = f"axis {axis} of {name} has other labels than its argument or result: {words}"
@@ -202,7 +203,7 @@ def _compare(library: Library, name: str, labels: Sequence[Any], others: Sequenc
 
 
 def _plain(library: Library, function: Any, bound: Sequence[Any]) -> list[Any]:
-    """The arguments, the labelled ones as numbers; DtypeError for those of another library."""
+    """The arguments, labelled ones as numbers; DtypeError for those of another library."""
     named = zip(function.parameters, bound, strict=True)
     numbers = partial(_numbers, library)
     return [a if p.static else each_leaf(numbers, p.name, a) for p, a in named]

@@ -41,7 +41,8 @@ class AdcMagics(Magics):  # type: ignore[misc]
 
     @public
     def compiled(self, text: str, name: str | None, given: dict[str, Any]) -> Function | None:
-        """Add the functions of a cell to the notebook's names; the last one, or the named one, is shown."""
+        """Add the functions of a cell to the notebook's names; returns the last one, or the named one, for
+        display."""
         names = self.shell.user_ns
         around = {n: names[n] for n in NAME.findall(text) if n in names}
         given["save"] = given["save"] if given["save"] in ("partials", "auto") else given["save"].split(",")
@@ -54,5 +55,5 @@ class AdcMagics(Magics):  # type: ignore[misc]
 
 
 def load(ipython: Any) -> None:
-    """Register the magics with a shell of IPython's."""
+    """Register the magics with an IPython shell."""
     ipython.register_magics(AdcMagics)

@@ -1,4 +1,4 @@
-"""Series and DataFrames of pandas as arguments: of one axis and of two, labelled by index and columns."""
+"""Series and DataFrames of pandas as arguments: with one axis and two axes, labelled by index and columns."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ FILL = "fill or drop missing values, x.fillna(0.0), and pass their mask as anoth
 
 
 def plain(name: str, value: Any) -> np.ndarray:
-    """The numbers, without a copy where all columns have one dtype and stand together.
+    """The numbers, without a copy if all columns have one dtype and are stored together.
 
-    Raises DtypeError for columns that hold no numbers, or missing ones that are not NaN.
+    Raises DtypeError for columns of other types, and for missing values other than NaN.
     """
     if isinstance(value, pd.DataFrame):
         one = set(value.dtypes)
@@ -55,21 +55,21 @@ def _convert(dtype: Any) -> str:
 
 
 def coordinates(value: Any) -> Coordinates | None:
-    """Index, and columns."""
+    """The index, and the columns."""
     if isinstance(value, pd.DataFrame):
         return Coordinates(None, (value.index, value.columns), value.shape)
     return Coordinates(value.name, (value.index,), value.shape) if isinstance(value, pd.Series) else None
 
 
 def like(value: Any, array: np.ndarray) -> Any:
-    """An array with the labels of a value of its shape, if that has some."""
+    """An array with the labels of a value of its shape, if that has labels."""
     own = coordinates(value)
     return array if own is None else labelled(array, own.axes(), own.name)
 
 
 def differ(one: Any, other: Any) -> str | None:
-    """What differs in two indexes: the labels, or their order. Of a longer one those that are paired count,
-    which are its first ones; but an index of one label is not broadcast."""
+    """The difference of two indexes: their labels or the order of these. Of a longer index only the first
+    labels are paired and compared; but an index of one label is not broadcast."""
     if one is other or one.equals(other):
         return None
     if len(one) != len(other):
@@ -82,7 +82,7 @@ def differ(one: Any, other: Any) -> str | None:
 
 
 def remedy(first: str, axis: int, second: str, other: int) -> str:
-    """Alignment is the user's to do, for it drops elements or fills them."""
+    """Alignment is left to the user, because it drops or fills elements."""
     labels, which = f"{first}.{NAMES[axis]}", "columns={}" if other else "{}"
     return (
         f"order them in the same way, {second} = {second}.reindex({which.format(labels)}), "
@@ -91,7 +91,7 @@ def remedy(first: str, axis: int, second: str, other: int) -> str:
 
 
 def labelled(array: np.ndarray, along: Sequence[Sequence[Along]], name: Any) -> Any:
-    """A Series or a DataFrame on the array's memory; what has more axes stays an array."""
+    """A Series or a DataFrame on the array's memory; an array with more axes stays an array."""
     found = [axes[0][0].labels[axes[0][1]] if axes else None for axes in along]
     if array.ndim == 1:
         return pd.Series(array, index=found[0], name=name, copy=False)

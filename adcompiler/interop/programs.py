@@ -36,8 +36,8 @@ Place = tuple[int, Own]  # the number of the result that a gradient is
 
 @dataclass(frozen=True)
 class Derivative:
-    """A pullback or pushforward: what it reads of the values (inputs, then results) of the program that it is
-    of, behind which come cotangents or tangents; and which of its results are not known to be zero."""
+    """A pullback or pushforward: the numbers of the original program's values (inputs, then results) that it
+    reads, before cotangents or tangents; and which of its results are not known to be zero."""
 
     program: Program
     reads: tuple[int, ...]
@@ -46,8 +46,8 @@ class Derivative:
 
 @dataclass(frozen=True)
 class Tangents:
-    """What a pushforward is made of: the program, which of its inputs have a tangent, which results one that
-    is not known to be zero, and whether the program's results are among its inputs."""
+    """The origin of a pushforward: the program, which of its inputs have a tangent, which results have one
+    not known to be zero, and whether the program's results are among the pushforward's inputs."""
 
     of: Program
     given: Pattern
@@ -56,12 +56,12 @@ class Tangents:
 
     @property
     def values(self) -> int:
-        """How many inputs stand before the tangents."""
+        """The number of inputs before the tangents."""
         func = self.of.func
         return len(func.inputs) + self.held * len(func.results)
 
     def present(self, here: Pattern) -> Pattern:
-        """A pattern of the pushforward's results as one of the program's."""
+        """A pattern of the pushforward's results as a pattern of the program's."""
         found = iter(here)
         return tuple(known and next(found) for known in self.known)
 
@@ -69,10 +69,10 @@ class Tangents:
 class Program:
     """A program of arrays.
 
-    The first `count` results are wanted by the caller, the others are kept for derivatives. `gradients`
-    says which of these are gradients of the first result, by input; None for one known to be zero. `pushes`
-    says what a pushforward is made of. `alone`, each derivative checks indices again: engines that drop what
-    nothing reads may drop the program and keep its pullback.
+    The caller wants the first `count` results; the others are saved for derivatives. `gradients` says which
+    of these are gradients of the first result, by input; None for one known to be zero. `pushes` describes a
+    pushforward. If `alone`, each derivative repeats the checks of indices: engines that eliminate dead code
+    may drop the program and keep its pullback.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Program:
         self.func, self.backend, self.pushes, self.alone = func, backend, pushes, alone
         self.count = len(func.results) if count is None else count
         self.gradients = gradients or {}
-        self.origin = origin  # which has the same program, and perhaps its kernel
+        self.origin = origin  # the same program, perhaps compiled
         self.on_host = not backend.startswith("cuda")
         self.dtypes = [NUMPY[r.dtype] for r in func.results]
         self.floats = tuple(is_float(i.dtype) for i in func.inputs)
@@ -96,7 +96,7 @@ class Program:
         self.whole = [k for k, r in enumerate(func.results) if not is_float(r.dtype)]
         self.compiled = Specialisation(Lowered(func, (), (None,) * len(func.results)), backend)
         self.doors: dict[tuple[int, ...], Callable[..., Any]] = {}  # by the lengths
-        self.staged: dict[tuple[int, ...], Callable[..., Any]] = {}  # what an engine makes of it, likewise
+        self.staged: dict[tuple[int, ...], Callable[..., Any]] = {}  # compiled by an engine, likewise
         self._made: dict[Any, Any] = {}
         self._making = Locked(RLock)
 
@@ -104,7 +104,7 @@ class Program:
         return self.func.name
 
     def _derived(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What is made once for a key."""
+        """The object cached under a key; made once."""
         found = self._made.get(key)
         if found is None:
             with self._making.lock, compiling(self.func.name):
@@ -118,13 +118,14 @@ class Program:
     @property
     def executable(self) -> Executable:
         """The program compiled for its backend."""
-        if self.origin is not None:  # whose kernel is that of this program
+        if self.origin is not None:  # it shares the kernel
             self.compiled.use(self.origin.executable)
             self.origin = None
         return self.compiled.executable
 
     def run(self, sizes: tuple[int, ...], values: Sequence[Any]) -> tuple[Any, ...]:
-        """The results for lengths that fit: arrays or numbers. A door answers further calls at these."""
+        """The results for lengths that fit: arrays or numbers. Later calls at these lengths take a fast
+        path."""
         door = self.doors.get(sizes) or self._door(sizes, values)
         found: tuple[Any, ...] = door(*values)
         return found
@@ -144,11 +145,11 @@ class Program:
     # -- derivatives ------------------------------------------------------------------------------
 
     def saving(self, wanted: Pattern, sizes: Sequence[int] | None) -> Program:
-        """The same results, and whatever makes the pullback to the inputs `wanted` cheap.
+        """A program with the same results, and the values that make the pullback to the inputs `wanted`
+        cheap.
 
-        That is the gradient itself where there is one number as the result: value and gradient are one fused
-        program, which saves nothing else. Else it is what costs less to keep than to compute again, at these
-        lengths, if they are known.
+        If the result is one number, this is the gradient itself: value and gradient are one fused program.
+        Else it is every value that is cheaper to save than to recompute, at these lengths if they are known.
         """
         found: Program = self._derived(("saving", wanted), lambda: self._saving(_positions(wanted), sizes))
         return found
@@ -173,8 +174,8 @@ class Program:
         return self._program(run(SIMPLIFY, joint), count=1, gradients=places)
 
     def pulled(self, present: Pattern, asked: Pattern, held: bool = True) -> Derivative:
-        """The pullback for a pattern of cotangents of results that are there, to the inputs `asked`. It reads
-        results of the program only if they are `held`."""
+        """The pullback for a pattern of present cotangents, to the inputs `asked`. It reads results of the
+        program only if they are `held`."""
         found: Derivative = self._derived(
             ("pulled", present, asked, held), lambda: self._pulled(present, asked, held)
         )
@@ -184,7 +185,7 @@ class Program:
         wanted = _positions(asked)
         if held and self.scales(present, asked):
             return self._scaled(wanted, asked)
-        # gradients are results like others; what is saved matters only where a branch that is taken reads it
+        # Gradients are results like others; saved values matter only where a taken branch reads them.
         count = len(self.func.results) if self.gradients else self.count
         part = Split(self.func, count, wanted).propagate(present, (True,) * len(wanted), held, self.alone)
         known = iter(part.known)
@@ -192,7 +193,7 @@ class Program:
         return Derivative(made, part.reads, tuple(a and next(known) for a in asked))
 
     def scales(self, present: Pattern, asked: Pattern) -> bool:
-        """Whether a pullback is a product with gradients that the program has."""
+        """Whether a pullback is a product with gradients that the program has computed."""
         return (
             bool(self.gradients)
             and _positions(present) == (0,)
@@ -200,7 +201,7 @@ class Program:
         )
 
     def _scaled(self, wanted: Sequence[int], asked: Pattern) -> Derivative:
-        """The pullback of a scalar's cotangent alone: its products with the gradients, which are there."""
+        """The pullback of a scalar's cotangent alone: its products with the computed gradients."""
         func, first = self.func, len(self.func.inputs)
         value = func.results[0]
         cotangent = Input(-1, value.dtype, value.shape)
@@ -224,7 +225,7 @@ class Program:
     def pushed(self, given: Pattern, held: bool = False) -> Derivative:
         """The pushforward of tangents of the inputs `given` to all results.
 
-        It takes all inputs, and the results if they are `held`: these are there for its transpose to read.
+        It takes all inputs, and the results if they are `held`, for its transpose to read.
         """
         found: Derivative = self._derived(("pushed", given, held), lambda: self._pushed(given, held))
         return found
@@ -250,8 +251,8 @@ class Program:
         return Derivative(program, tuple(range(len(values))), known)
 
     def transposed(self, present: Pattern, asked: Pattern) -> Derivative:
-        """The transpose of a program that is linear in the inputs `asked`, of which it then reads none, for a
-        pattern of cotangents; it reads inputs. That of a pushforward is reverse mode itself."""
+        """The transpose, for a pattern of cotangents, of a program that is linear in the inputs `asked`. It
+        reads other inputs only. The transpose of a pushforward is reverse mode itself."""
         pushes = self.pushes
         if pushes is None or True in asked[: pushes.values]:
             return self.pulled(present, asked, held=False)
@@ -264,8 +265,8 @@ class Program:
     # -- parts ------------------------------------------------------------------------------------
 
     def restricted(self, used: Pattern) -> Derivative:
-        """The program of the results `used` only, and of the inputs that these and checks read. A pushforward
-        keeps its inputs, since its transpose may read them."""
+        """The program of the results `used`, and of the inputs that these and the checks read. A pushforward
+        keeps all inputs, since its transpose may read them."""
         found: Derivative = self._derived(("restricted", used), lambda: self._restricted(used))
         return found
 
@@ -286,8 +287,8 @@ class Program:
     # -- batches ----------------------------------------------------------------------------------
 
     def batched(self, mapped: Pattern) -> Program:
-        """The program over one axis more, the first one of the inputs `mapped` and of every result; its
-        length stands behind the others. Raises ShapeError for an integer in `mapped` that is a length."""
+        """The program over one more axis, the first one of the inputs `mapped` and of every result; its
+        length comes after the others. Raises ShapeError for an integer in `mapped` that is a length."""
         found: Program = self._derived(("batched", mapped), lambda: self._batched(mapped))
         return found
 
@@ -305,7 +306,7 @@ class Program:
 
 
 def known_lengths(found: Specialisation, sizes: Sequence[int]) -> Known:
-    """What a program for these lengths alone may know. A library's operation is made for the lengths of a
+    """What a program for these lengths alone may assume. A library makes its operation for the lengths of a
     call anyway."""
     return Known(short(sizes), found.equal_lengths(sizes))
 
@@ -320,8 +321,8 @@ def _positions(pattern: Pattern) -> tuple[int, ...]:
 
 
 def _product(cotangent: Array, gradient: Array, own: Own) -> Array:
-    """A cotangent times a gradient, whose first axes are those of the cotangent; it is summed over those that
-    are not the input's `own`."""
+    """A cotangent times a gradient, which has the cotangent's axes first, summed over those that the input
+    does not have (`own`)."""
     leading, rest = gradient.shape[: len(own)], gradient.shape[len(own) :]
     kept = tuple(n for n, mine in zip(leading, own, strict=True) if mine)
     summed = tuple(n for n, mine in zip(leading, own, strict=True) if not mine)

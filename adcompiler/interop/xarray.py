@@ -25,7 +25,8 @@ class Dimension(NamedTuple):
 
 
 def plain(name: str, value: Any) -> np.ndarray:
-    """The numbers. DtypeError for chunks, which would have to be gathered, and for arrays of other kinds."""
+    """The numbers. DtypeError for chunked arrays, which would have to be gathered, and for other kinds of
+    arrays."""
     if isinstance(value, xr.Dataset):
         raise DtypeError(
             f"{name} is a Dataset", remedy="pass one of its variables, x['name'], or all: dict(x.data_vars)"
@@ -51,7 +52,7 @@ def like(value: Any, array: np.ndarray) -> Any:
 
 
 def differ(one: Dimension, other: Dimension) -> str | None:
-    """What differs: the name, or the coordinates if both have some."""
+    """The difference: in the name, or in the coordinates if both have some."""
     if one.name != other.name:
         return f"they are the dimensions {one.name!r} and {other.name!r}"
     if one.index is None or other.index is None or indexes_differ(one.index, other.index) is None:
@@ -60,7 +61,7 @@ def differ(one: Dimension, other: Dimension) -> str | None:
 
 
 def remedy(first: str, axis: int, second: str, other: int) -> str:
-    """Alignment is the user's to do, for it drops elements or fills them."""
+    """Alignment is left to the user, because it drops or fills elements."""
     return (
         f"order their dimensions with transpose, and their coordinates with {first}, {second} = "
         f'xr.align({first}, {second}, join="inner"); or pass {second}.to_numpy() to pair by position'
@@ -68,7 +69,7 @@ def remedy(first: str, axis: int, second: str, other: int) -> str:
 
 
 def labelled(array: np.ndarray, along: Sequence[Sequence[Along]], name: Any) -> xr.DataArray:
-    """A DataArray on the array's memory, with the coordinates of arguments that lie along its axes.
+    """A DataArray on the array's memory, with the arguments' coordinates along its axes.
 
     A dimension that a result has twice, as in Hessians, is called `x_2` the second time, with its index.
     """
@@ -84,7 +85,7 @@ def labelled(array: np.ndarray, along: Sequence[Sequence[Along]], name: Any) -> 
 
 
 def _names(along: Sequence[Sequence[Along]]) -> Iterator[Hashable]:
-    """The dimensions' names: dim_0, ... where no argument has one, as xarray's."""
+    """The names of the dimensions: dim_0, ... where no argument has one, as in xarray."""
     wanted = [p[0][0].labels[p[0][1]].name if p else f"dim_{k}" for k, p in enumerate(along)]
     seen: set[Hashable] = set()
     for name in wanted:
@@ -98,7 +99,7 @@ def _names(along: Sequence[Sequence[Along]]) -> Iterator[Hashable]:
 def _sources(
     along: Sequence[Sequence[Along]], dims: Sequence[Hashable]
 ) -> Iterator[tuple[Coordinates, set[Hashable]]]:
-    """The labelled arguments, each with its dimensions that the result has."""
+    """The labelled arguments, each with those of its dimensions that the result has."""
     found: dict[int, tuple[Coordinates, set[Hashable]]] = {}
     for dim, axes in zip(dims, along, strict=True):
         for source, axis in axes:
@@ -108,7 +109,7 @@ def _sources(
 
 
 def _lying(coords: Any, dims: set[Hashable], taken: Any) -> Any:
-    """The coordinates that lie along some dimensions and are not there yet."""
+    """The coordinates along some dimensions that are not taken yet."""
     drop = [n for n, c in coords.items() if not set(c.dims) <= dims or n in taken]
     return coords.to_dataset().drop_vars(drop).coords
 

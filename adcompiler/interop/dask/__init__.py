@@ -3,9 +3,10 @@
     value, (dx, dw) = adc.dask.value_and_grad(f)(x, w)  # lazy; x is a dask.array
     dask.compute(value, dw)
 
-A function, or any derivative of one, is a program; `passes/chunks/partition.py` makes programs for blocks of
-it, `graph.py` a graph of tasks, and `worker.py` runs them. Nothing is computed before Dask is asked to.
-Functions called with Dask arrays run in this way too (`call`). `study.py` maps a function over many cases.
+A function, or any derivative of one, is a program; `passes/chunks/partition.py` splits it into programs for
+blocks, `graph.py` makes a task graph of these, and `worker.py` runs them. Nothing is computed before Dask is
+asked to. Calls of functions with Dask arrays run in the same way (`call`). `study.py` maps a function over
+many cases.
 """
 
 from adcompiler.interop.dask.derivatives import grad, hvp, jvp, value_and_grad, vjp

@@ -77,10 +77,10 @@ def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any], keep: bool = 
 
 
 def pushed(f: Function, args: Sequence[Any], directions: dict[int, Any], value: bool, keep: bool) -> Any:
-    """The tangent of `f` along directions of some parameters, its value before it if it is wanted."""
+    """The tangent of `f` along directions of some parameters, after its value if that is wanted."""
     types, values = described(f, args)
-    f.positions(tuple(directions), types)  # no others than floats
-    for k, direction in directions.items():  # of the shape and structure of what it belongs to
+    f.positions(tuple(directions), types)  # raises for other types than floats
+    for k, direction in directions.items():  # each with the shape and structure of its argument
         floats = [values[n] for n in f.inputs_of((k,), types)]
         like(mapped(stand_in, direction), floats, types[k], f.parameters[k].name)
     wrt = tuple(directions)
@@ -117,7 +117,7 @@ def _pulled(
     value: Any,
     cotangent: Any,
 ) -> tuple[Any, ...]:
-    """What a pullback gives; a function of a module, so that pullbacks pickle."""
+    """Apply a pullback; a module-level function, so that pullbacks can be pickled."""
     given = flatten(lowered.structure, cotangent, "the cotangent")
     results = lowered.func.results
     values = flatten(lowered.structure, value)
@@ -133,7 +133,7 @@ def _pulled(
 
 
 def check_cotangent(name: str, cotangent: Any, result: Any) -> None:
-    """Raise DtypeError or ShapeError for a cotangent that is not one of a result."""
+    """Raise DtypeError or ShapeError for a cotangent that does not fit its result."""
     if result.dtype.kind != "f":
         raise DtypeError(f"{name} is {result.dtype}, which has no cotangent", remedy="pass None for it")
     kind = cotangent.dtype if is_lazy(cotangent) else np.asarray(cotangent).dtype
@@ -145,8 +145,8 @@ def check_cotangent(name: str, cotangent: Any, result: Any) -> None:
 
 
 class Pullback(Derived):
-    """The gradients by the parameters `wrt`: of the arguments, then of a cotangent for each result that has
-    one (`present`). A gradient that is known to be zero is zeros."""
+    """The gradients by the parameters `wrt`: a function of the arguments, then of a cotangent for each
+    `present` result. A gradient that is known to be zero is zeros."""
 
     def __init__(
         self, of: Function, wrt: tuple[int, ...], lowered: Lowered, present: tuple[bool, ...]
@@ -181,6 +181,6 @@ class Pullback(Derived):
 
 
 def described(f: Function, args: Sequence[Any]) -> tuple[Types, list[Any]]:
-    """The types of arguments, and arrays of no memory in their place."""
+    """The types of arguments, and arrays without memory in their place."""
     types, values, _ = f.describe([mapped(stand_in, a) for a in args], {}, rows=False)
     return types, values

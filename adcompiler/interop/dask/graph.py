@@ -1,12 +1,11 @@
 """A partitioned program as a task graph of Dask.
 
 Each stage has one task per point of its grid. Partial results are combined by trees over the reduced grid
-axes, `FAN_IN` at a time in the order of the blocks. The order of every sum therefore depends only on the
-chunks, not on workers or timing.
+axes, `MOST_PARTS_JOINED` at a time in the order of the blocks. The order of every sum therefore depends only
+on the chunks, not on workers or timing.
 
-A pass over the data that follows another one reads it again, through a copy of its graph whose first tasks
-wait until the pass before is done (`reread`): otherwise Dask would hold all blocks in memory from one pass
-to the next.
+A later pass over the data reads it again, through a copy of its graph whose first tasks wait until the
+previous pass is done (`reread`). Otherwise Dask would hold all blocks in memory from one pass to the next.
 """
 
 from __future__ import annotations
@@ -38,11 +37,10 @@ Chunks = tuple[int, ...]
 class Graph:
     """The tasks of a program for one call.
 
-    token     the content of the call, which ends the names of its tasks; dashboards show what stands before
-    sizes     the lengths of the program's size symbols
-    chunks    the lengths of blocks, for each chunked one
-    given     the program's inputs: Dask arrays in fitting chunks, or values
-    keep      whether blocks stay in memory from pass to pass
+    token a digest of the call, the suffix of its tasks' names; dashboards show the part before it sizes the
+    lengths of the program's size symbols chunks the block lengths of each chunked size symbol given the
+    program's inputs: Dask arrays in fitting chunks, or values keep whether blocks stay in memory from pass to
+    pass
     """
 
     token: str
@@ -52,8 +50,8 @@ class Graph:
     chunks: Mapping[Size, Chunks]
     given: Mapping[Array, Any]
     keep: bool = False
-    arrays: dict[Array, Any] = field(default_factory=dict)  # stored so far, as Dask arrays
-    bound: dict[Array, Any] = field(default_factory=dict)  # inputs as the present pass reads them
+    arrays: dict[Array, Any] = field(default_factory=dict)  # inputs and stored arrays, as Dask arrays
+    bound: dict[Array, Any] = field(default_factory=dict)  # inputs as the current pass reads them
     passes: int = 0
     starts: dict[Size, list[int]] = field(default_factory=dict)
 
@@ -91,7 +89,7 @@ class Graph:
         return DaskArray(layers, name, chunks=chunks, dtype=dtype)
 
     def read_again(self) -> None:
-        """From here on inputs are read again, when what has been begun is done."""
+        """Let later stages read the inputs again, after all tasks added so far."""
         done = [a for k, a in self.arrays.items() if not isinstance(k, Input)]
         chunked = [i for i in self.plan.inputs if self.arrays[i].npartitions > 1]
         if not self.keep and chunked:
@@ -101,7 +99,7 @@ class Graph:
     # -- stages ----------------------------------------------------------------------------------
 
     def add(self, number: int, stage: Stage) -> None:
-        """The tasks of one stage, and Dask arrays of what it stores."""
+        """Add the tasks of one stage, and Dask arrays for its outputs."""
         label = re.sub(r"\W+", "_", stage.func.name).strip("_")
         name = f"{label}-{self.token}-{number}"
         program = Program(show(stage.func.with_(name="stage")), self.backend)  # passes may share programs
@@ -122,7 +120,7 @@ class Graph:
         self.store(label, f"{self.token}-{number}", stage, whole)
 
     def before(self, stage: Stage, point: Index) -> Index | None:
-        """The block that has carried what a block of a scan goes on with; None for the first one."""
+        """The block from which a block of a scan takes its carried values; None for the first one."""
         if stage.scan is None:
             return None
         axis, backward = stage.scan
@@ -136,14 +134,15 @@ class Graph:
         return tuple((1,) * len(self.chunks[n]) for n in stage.grid)
 
     def lengths(self, stage: Stage, point: Index) -> Iterator[int]:
-        """The lengths that a stage takes: those of the program, then of each grid axis block and start."""
+        """The arguments of a stage that are lengths: those of the program, then block length and start of
+        each grid axis."""
         yield from self.sizes
         for n, k in zip(stage.grid, point, strict=True):
             yield self.chunks[n][k]
             yield self.starts[n][k]
 
     def store(self, label: str, token: str, stage: Stage, whole: Any) -> None:
-        """Dask arrays of what a stage stores: blocks as they are, and totals by trees."""
+        """Make Dask arrays of a stage's outputs: blocks as they are, and totals by trees."""
         groups: dict[tuple[int, ...], list[int]] = {}
         for k, output in enumerate(stage.outputs):
             if output.reduced:
@@ -162,7 +161,7 @@ class Graph:
                 )
 
     def result(self, name: str, stage: Stage, output: Output, source: Any, number: int) -> Any:
-        """The array that stands at `number` in each task of a grid: the stage's, or what is left of it."""
+        """The array that is output `number` of each task of a grid, at the points that remain."""
         array, tasks = output.stored, {}
         ranges = [range(len(self.chunks[n])) for n in stage.grid]
         for g, last in output.chosen:
@@ -192,7 +191,7 @@ class Graph:
     def tree(
         self, label: str, token: str, stage: Stage, reduced: Index, numbers: Sequence[int], whole: Any
     ) -> Any:
-        """The tasks that combine some outputs of a stage over grid axes; the others are their keys."""
+        """The tasks that combine some outputs of a stage over grid axes; the other axes are in their keys."""
         counts = [len(self.chunks[n]) for n in stage.grid]
         kept = [g for g in range(len(counts)) if g not in reduced]
         ops = [stage.outputs[k].op for k in numbers]
@@ -210,7 +209,7 @@ class Graph:
         return self.dask_array(name, tasks, [whole], chunks, object)
 
     def grow(self, name: str, point: Index, ops: list[Any], parts: list[Any], tasks: dict[Any, Any]) -> None:
-        """A tree over `parts`; its root is the task of `point`."""
+        """Add a tree over `parts`; its root is the task of `point`."""
         level = 0
         while True:
             groups = [parts[k : k + MOST_PARTS_JOINED] for k in range(0, len(parts), MOST_PARTS_JOINED)]
@@ -225,7 +224,7 @@ class Graph:
     # -- results ---------------------------------------------------------------------------------
 
     def results(self, words: Sequence[tuple[type[Error], str, str]]) -> list[Any]:
-        """The program's results as Dask arrays; those of a program with checks wait for them."""
+        """The program's results as Dask arrays; they wait for the program's checks."""
         found = [self.arrays[r] for r in self.plan.results]
         holds = [self.arrays[c] for c in self.plan.checks]
         return [self.guarded(a, holds, list(words)) for a in found] if holds else found
@@ -251,9 +250,9 @@ def take(results: Sequence[Any], number: int) -> Any:
 def reread(array: Any, done: Sequence[Any], suffix: str) -> Any:
     """A Dask array of the same values under other keys, none of which is computed before `done` is.
 
-    Data that stands in the graph itself is shared, not copied. `dask.graph_manipulation.bind` is meant for
-    that, but since Dask's tasks are objects it leaves references inside of them as they were, unless they
-    stand in a blockwise layer: a rechunked array lacks blocks then.
+    Data inside the graph is shared, not copied. `dask.graph_manipulation.bind` is meant for this, but it does
+    not rename references inside Dask's task objects, except in a blockwise layer: blocks of a rechunked array
+    would be missing.
     """
     import dask
     from dask._task_spec import Alias, DataNode, Task, TaskRef, convert_legacy_graph
@@ -286,5 +285,5 @@ def renamed(key: Any, suffix: str) -> Any:
 
 
 def first(value: Any, _done: Any) -> Any:
-    """The value of a task that has waited for another one."""
+    """The value of a task that waits for another one."""
     return value

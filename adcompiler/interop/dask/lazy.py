@@ -46,7 +46,7 @@ def is_lazy(value: Any) -> bool:
 
 
 class Blockwise:
-    """A compiled function on Dask arrays: a call gives Dask arrays, nested as the function's results."""
+    """A compiled function on Dask arrays: a call returns Dask arrays, nested as the function's results."""
 
     def __init__(self, f: Function, keep: bool = False) -> None:
         self.f, self.keep = compiled("adc.dask", f), keep
@@ -93,7 +93,7 @@ class Blockwise:
 
 
 def stand_in(value: Any) -> Any:
-    """An array of no memory in the shape and type of a Dask array; other values are themselves."""
+    """An array without memory, with the shape and type of a Dask array; other values as they are."""
     if not is_lazy(value):
         return value
     if any(math.isnan(n) for n in value.shape):
@@ -105,7 +105,7 @@ def stand_in(value: Any) -> Any:
 
 
 def refuse_computed(found: Specialisation, given: Sequence[Any]) -> None:
-    """Raise LimitError where a length follows from what a Dask array holds."""
+    """Raise LimitError if a length depends on the values of a Dask array."""
     func = found.func
     lazy = {i for i, v in zip(func.inputs, given, strict=True) if is_lazy(v) and i.dtype == "i64"}
     sizes = [n for a in arrays_of(func.roots) for n in (*a.shape, *a.domain)]
@@ -119,13 +119,12 @@ def refuse_computed(found: Specialisation, given: Sequence[Any]) -> None:
 
 
 def program_for(found: Specialisation, sizes: Sequence[int]) -> Func:
-    """The program, with lengths as one symbol that may differ and are equal in this call."""
+    """The program, with one symbol for lengths that are equal in this call."""
     return for_lengths(found.func, Known(equal=found.equal_lengths(sizes)))
 
 
 def common_chunks(func: Func, given: Sequence[Any]) -> dict[Size, Chunks]:
-    """The chunks of each length along which an argument comes in several; those of all arguments are cut
-    alike."""
+    """The common chunks of all arguments, for each length along which an argument has several chunks."""
     found: dict[Size, list[Chunks]] = {}
     for kind, value in zip(func.inputs, given, strict=True):
         for n, chunks in zip(kind.shape, value.chunks if is_lazy(value) else (), strict=False):
@@ -135,13 +134,13 @@ def common_chunks(func: Func, given: Sequence[Any]) -> dict[Size, Chunks]:
 
 
 def cut(chunks: Sequence[Chunks]) -> Chunks:
-    """The coarsest chunks of which all given ones are made; none is empty."""
+    """The coarsest common refinement of the given chunks; none is empty."""
     ends = sorted({int(end) for one in chunks for end in np.cumsum(one)} - {0})
     return tuple(b - a for a, b in zip([0, *ends], ends, strict=False)) or (0,)
 
 
 def fit(kind: Input, value: Any, chunks: Mapping[Size, Chunks]) -> Any:
-    """An argument in the chunks of the program: a NumPy array is cut where others are chunked."""
+    """An argument in the chunks of the program: a NumPy array is split where others are chunked."""
     wanted = tuple(chunks.get(n, (-1,)) if isinstance(n, Size) else (-1,) for n in kind.shape)
     cuts = any(len(c) > 1 for c in wanted)
     if not is_lazy(value) and not cuts:

@@ -38,7 +38,7 @@ def distributed() -> Any:
 
 @dataclass(frozen=True)
 class Content:
-    """A function as what it is made of."""
+    """A function as its pickled content."""
 
     digest: str
     pickled: bytes
@@ -72,21 +72,21 @@ def content(f: Any) -> Content:
 
 
 def name_of(f: Any) -> str:
-    """What a function is called."""
+    """The name of a function."""
     return str(getattr(f, "__name__", type(f).__name__))
 
 
 @dataclass(frozen=True)
 class Batch:
-    """The results of a batch, None if none of its cases has one, and by the number of a case its error with a
-    note, which not every error would bring along."""
+    """The results of a batch, None if none of its cases has one. `failed` maps the number of a case to its
+    error and a note, which pickling some errors would lose."""
 
     results: Any
     failed: dict[int, tuple[BaseException, str]]
 
 
 def run_batch(batch: tuple[int, tuple[Any, ...]], f: Content, axes: Axes, shared: tuple[Any, ...]) -> Batch:
-    """The results for one batch: stacked arrays of a compiled function, a list of those of any other."""
+    """The results for one batch: stacked arrays of a compiled function, a list of results of any other."""
     first, cases = batch
     args = arguments(cases, axes, shared)
     count = length(cases[0])
@@ -94,7 +94,7 @@ def run_batch(batch: tuple[int, tuple[Any, ...]], f: Content, axes: Axes, shared
         return each(f.function, args, axes, first, count)
     try:
         return Batch(f.function(*args), {})
-    except Exception:  # of which case?
+    except Exception:  # find the failing cases
         rows = [
             tuple(pick(a, axis, slice(k, k + 1)) for a, axis in zip(args, axes, strict=True))
             for k in range(count)
@@ -123,7 +123,7 @@ def each(f: Any, args: Sequence[Any], axes: Axes, first: int, count: int, rows: 
 
 
 def portable(error: Exception) -> BaseException:
-    """An error that can be sent."""
+    """An error that can be pickled."""
     import cloudpickle
 
     try:
@@ -140,14 +140,14 @@ def shortened(value: Any) -> str:
 
 
 def arguments(cases: Sequence[Any], axes: Axes, shared: Sequence[Any]) -> tuple[Any, ...]:
-    """The arguments of a call, of those that have one entry a case and those that are the same for each."""
+    """The arguments of a call, both those with one entry per case and shared ones."""
     rest, own = iter(shared), iter(cases)
     return tuple(next(rest) if axis is None else next(own) for axis in axes)
 
 
 def missing(results: Any, count: int | None = None) -> Any:
-    """What stands for the results of `count` cases that have failed, as many as there are if it is not given:
-    NaN, and 0 where there is none."""
+    """Placeholders for the results of `count` failed cases, by default for all of the given results: NaN, and
+    0 for types without it."""
 
     def like(a: Any) -> Any:
         if a is None:
@@ -159,7 +159,7 @@ def missing(results: Any, count: int | None = None) -> Any:
 
 
 def pick(value: Any, axis: int | None, where: Any) -> Any:
-    """A case, or a slice of them, of an argument."""
+    """One case, or a slice of cases, of an argument."""
     return value if axis is None else mapped(lambda a: a[where], value)
 
 
@@ -170,7 +170,7 @@ def leaves(value: Any) -> list[Any]:
 
 
 def length(value: Any) -> int:
-    """How many cases an argument has."""
+    """The number of cases in an argument."""
     lengths = {len(leaf) if hasattr(leaf, "__len__") else -1 for leaf in leaves(value)}
     if len(lengths) != 1 or -1 in lengths:
         raise ShapeError(
@@ -231,7 +231,7 @@ def map(
         f = vmap(f, axes)
         types, values, _ = f.describe(arguments(batches[0][1], axes, shared), {})
         f.specialise(types, values)  # raises here what no worker could do
-    # Not pure: two batches of equal parameters are two runs, as of a simulation with random numbers.
+    # Not pure: two batches with equal parameters are two runs, for example of a stochastic simulation.
     futures = client.map(
         run_batch, batches, f=content(f), axes=axes, shared=shared, key=f"map_{name_of(f)}", pure=False
     )
@@ -244,7 +244,7 @@ def map(
 
 
 def check_options(f: Any, batch: int, errors: str) -> None:
-    """Raise for options that no study has."""
+    """Raise for invalid options of a study."""
     if not callable(f):
         raise DtypeError(
             f"adc.dask.map takes a function, not a {type(f).__name__}", remedy="compile it first"
@@ -258,22 +258,22 @@ def check_options(f: Any, batch: int, errors: str) -> None:
 def collected(
     client: Any, futures: Sequence[Any], progress: bool | None, batch: int, count: int
 ) -> list[Batch]:
-    """What the tasks of a study give; that of one which failed as a whole are errors of all its cases."""
+    """The results of the tasks of a study; the error of a failed task is that of all its cases."""
     try:
         if progress or (progress is None and is_watched()):
             show(futures)
         found: list[Batch] = client.gather(futures)
-    except (KeyboardInterrupt, SystemExit):  # the workers are not left with it
+    except (KeyboardInterrupt, SystemExit):  # do not leave the tasks on the workers
         client.cancel(futures)
         raise
-    except BaseException:  # one has failed: the others are not lost
+    except BaseException:  # one has failed: keep the results of the others
         spans = [range(k, min(k + batch, count)) for k in range(0, count, batch)]
         found = [batch_of(future, span) for future, span in zip(futures, spans, strict=True)]
     return found
 
 
 def batch_of(future: Any, cases: range) -> Batch:
-    """What a task gives, or its error for each of its cases: as when it killed its workers."""
+    """The result of a task, or its error for each of its cases, for example if it killed its workers."""
     try:
         batch: Batch = future.result()
     except (KeyboardInterrupt, SystemExit):
@@ -288,14 +288,14 @@ def batch_of(future: Any, cases: range) -> Batch:
 
 
 def noted(error: BaseException, note: str) -> BaseException:
-    """An error with a note of which case it is, once."""
+    """An error with a note that says which case it is; the note is added once."""
     if note not in getattr(error, "__notes__", ()):
         error.add_note(note)
     return error
 
 
 def show(futures: Sequence[Any]) -> None:
-    """Dask's progress bar, which a notebook has to display."""
+    """Show Dask's progress bar, which a notebook has to display."""
     try:
         bar = distributed().progress(futures)
     except ImportError:  # a notebook without widgets
@@ -309,7 +309,7 @@ def show(futures: Sequence[Any]) -> None:
 def together(
     parts: Sequence[Any], spans: Sequence[slice], compiled: bool, count: int, failed: Mapping[int, Any]
 ) -> Any:
-    """The results of all batches as one; of a batch that has none what stands for them."""
+    """The results of all batches as one, with placeholders for a batch that has none."""
     lengths = [min(span.stop, count) - span.start for span in spans]
     if not compiled:
         return [r for part, n in zip(parts, lengths, strict=True) for r in (part or [None] * n)]
@@ -321,7 +321,7 @@ def together(
 
 
 def cases(args: Sequence[Any], axes: Axes) -> int:
-    """How many cases the arguments have."""
+    """The number of cases in the arguments."""
     if len(axes) != len(args) or any(axis not in (0, None) for axis in axes) or set(axes) <= {None}:
         raise ShapeError(
             f"in_axes {axes} for {len(args)} arguments",
@@ -334,7 +334,7 @@ def cases(args: Sequence[Any], axes: Axes) -> int:
 
 
 def current(client: Any) -> Any:
-    """The client that is given, or the one in use."""
+    """The given client, or the current one."""
     if client is not None:
         return client
     try:
@@ -344,5 +344,5 @@ def current(client: Any) -> Any:
 
 
 def is_watched() -> bool:
-    """Whether somebody sees what is printed."""
+    """Whether output goes to a terminal or a notebook."""
     return sys.stdout.isatty() or bool(distributed().utils.is_kernel())

@@ -1,10 +1,9 @@
 """Code that runs on Dask's workers: stage programs, compiled once per process, and the combination of partial
 results.
 
-A program is sent as the text of its IR, and identified by the digest of that text. It does not matter which
-session or process it comes from, and a restarted worker compiles it again
-(or finds its machine code in the cache folder). Kernels run on one thread: Dask runs as many blocks as a
-worker has threads.
+A program is sent as the text of its IR, and identified by the digest of that text, whichever session or
+process it comes from. A restarted worker compiles it again, or finds its machine code in the cache folder.
+Kernels run on one thread: Dask runs as many blocks as a worker has threads.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ _LOCK = Locked()
 
 @dataclass(frozen=True)
 class Program:
-    """A stage's program as its text, for a backend."""
+    """The text of a stage's program, and its backend."""
 
     text: str
     backend: str
 
     @cached_property
     def digest(self) -> str:
-        """The name of the program: it follows from its content."""
+        """The digest of the text, which identifies the program."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     @property
@@ -51,12 +50,12 @@ class Program:
 
 
 def programs_here() -> int:
-    """How many programs this process has compiled."""
+    """The number of programs that this process has compiled."""
     return len(_known)
 
 
 def run(program: Program, lengths: Sequence[int], *blocks: Any) -> list[Any]:
-    """The results of a stage for one block: of its lengths and the blocks that it reads."""
+    """The results of a stage for one block, from lengths and the blocks that it reads."""
     found = program.compiled
     kinds = [NUMPY[i.dtype] for i in found.func.inputs[len(lengths) :]]
     args = [*lengths, *(_argument(b, kind) for b, kind in zip(blocks, kinds, strict=True))]
@@ -65,7 +64,8 @@ def run(program: Program, lengths: Sequence[int], *blocks: Any) -> list[Any]:
 
 
 def _argument(block: Any, dtype: np.dtype) -> Any:
-    """A block as kernels take it: contiguous, so that it is summed in one order wherever it comes from."""
+    """A block as an argument of kernels: contiguous, so that the order of summation does not depend on its
+    origin."""
     array = np.asarray(block, dtype)
     return np.ascontiguousarray(array) if array.ndim else array[()]
 
@@ -85,7 +85,7 @@ COMBINE: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def combine(ops: Sequence[str], parts: Sequence[Sequence[Any]]) -> list[Any]:
-    """Lists of partial results as one, in halves of halves; the order follows from the list alone."""
+    """Combines lists of partial results, by recursive halving; the order depends on the list alone."""
     if len(parts) == 1:
         return list(parts[0])
     half = (len(parts) + 1) // 2
@@ -95,7 +95,7 @@ def combine(ops: Sequence[str], parts: Sequence[Sequence[Any]]) -> list[Any]:
 
 
 def checked(value: Any, holds: Sequence[Any], words: Sequence[tuple[type[Error], str, str]]) -> Any:
-    """A result, if what only the values could tell is as it should be."""
+    """A result, if the program's checks of values hold."""
     for ok, (error, cause, remedy) in zip(holds, words, strict=True):
         if not np.all(ok):
             raise error(cause, remedy=remedy)

@@ -1,8 +1,9 @@
 """Compiled functions in JAX: a primitive with rules for jvp, transposition, batching and lowering.
 
 Each call is one kernel: of the function, of its tangents, of its reverse mode, of a batch of these. On the
-CPU XLA calls the machine code itself (`ffi.py`), elsewhere through a callback. A compiled function that is
-called with tracers acts like its `jax()`; with concrete JAX arrays a call is like any with array API arrays.
+CPU, XLA calls the machine code directly (`ffi.py`), elsewhere through a callback. A call of a compiled
+function with tracers is a call of its `jax()`; a call with concrete JAX arrays is like any with array API
+arrays.
 """
 
 from __future__ import annotations

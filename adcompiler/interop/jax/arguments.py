@@ -1,7 +1,7 @@
 """Arguments of a call with JAX arrays and tracers: types to specialise on, and an operand for each input.
 
 Dtypes follow JAX: with jax_enable_x64 off every float64 is float32 and every int64 int32, also in NumPy
-arrays. Python numbers and JAX's weakly typed values take the type of the arrays they are combined with.
+arrays. Python numbers and JAX's weakly typed values take the type of the arrays that they are combined with.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ KERNEL: Mapping[str, Dtype] = {
 
 
 def canonical(dtype: Dtype) -> np.dtype:
-    """What JAX has for a dtype of the language."""
+    """JAX's dtype for a dtype of the language."""
     found: np.dtype = np.dtype(canonicalize_dtype(NUMPY[dtype]))
     return found
 
 
 def described(f: Function, args: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Types, list[Any]]:
-    """The types of a call, and its arguments' arrays as they are given: one for each input."""
+    """The types of a call, and the arrays in its arguments: one for each input."""
     bound = bind(f.__name__, f.parameters, args, keywords)
     pairs = list(zip(f.parameters, bound, strict=True))
     given = tuple(_known(f, p, a) if p.static else _gathered(a, p.name) for p, a in pairs)
@@ -54,7 +54,7 @@ def described(f: Function, args: Sequence[Any], keywords: Mapping[str, Any]) -> 
 
 
 def _check_doubles(f: Function, types: Types) -> None:
-    """Refuse float32 where a parameter is declared as float64, which JAX has not."""
+    """Refuse float32 for a parameter annotated as float64, if JAX does not have float64."""
     if f.closure is None or canonical("f64") == NUMPY["f64"]:
         return
     for parameter, kind in zip(f.closure.definition.parameters, types, strict=False):
@@ -68,13 +68,13 @@ def _check_doubles(f: Function, types: Types) -> None:
 
 
 def operands(leaves: Sequence[Any], types: Types) -> list[Any]:
-    """Arguments as JAX arrays in the dtypes that the kernels' have there."""
+    """The arguments as JAX arrays, in JAX's dtypes for those of the kernels."""
     return [_operand(leaf, kind.dtype) for leaf, kind in zip(leaves, arrays_in(types), strict=True)]
 
 
 def lengths(f: Function, found: Specialisation, leaves: Sequence[Any]) -> tuple[int, ...]:
-    """The lengths of the size symbols. Raises ShapeError if lengths do not fit, and Error if one is the
-    value of an argument that JAX traces."""
+    """The lengths of the size symbols. Raises ShapeError if lengths do not fit, and Error if one is the value
+    of a traced argument."""
     asked = {k for _, k in found.func.counts}
     shown = [
         _value(leaf, f.__name__, found.func.input_names[k]) if k in asked else _array(leaf)
@@ -98,14 +98,14 @@ def _operand(leaf: Any, dtype: Dtype) -> Any:
 
 
 def _known(f: Function, parameter: Parameter, value: Any) -> Any:
-    """A static argument: a number where JAX has it as one, and no tracer."""
+    """A static argument: a scalar JAX array as a number; a tracer is refused."""
     if not isinstance(value, jax.Array) or value.ndim:
         return value
     return _value(value, f.__name__, parameter.name)
 
 
 def _value(leaf: Any, function: str, name: str) -> Any:
-    """A number that must be known while JAX traces."""
+    """A number that must be known during tracing."""
     if isinstance(leaf, Tracer):
         raise DtypeError(
             f"{function}: the argument {name!r} must be known when JAX traces: it is static or a length",
@@ -115,7 +115,7 @@ def _value(leaf: Any, function: str, name: str) -> Any:
 
 
 def _gathered(value: Any, name: str) -> Any:
-    """An argument whose lists of numbers are one array where JAX has some of them."""
+    """An argument whose lists of numbers become one array if JAX arrays are among the numbers."""
     container = opened(value, name)
     if container is None:
         return value
@@ -133,7 +133,7 @@ def _gathered(value: Any, name: str) -> Any:
 
 
 def _shown(value: Any, name: str) -> Any:
-    """An argument as NumPy arrays of the same types and shapes, with nothing in them."""
+    """An argument with NumPy arrays of the same types and shapes, without their values."""
     container = opened(value, name)
     if container is not None:
         pairs = zip(container.keys, container.parts, strict=True)
@@ -156,7 +156,7 @@ def _array(value: Any, name: str = "") -> Any:
 
 
 def _weakened(kind: Any, leaves: Iterator[Any], integer: bool) -> Any:
-    """The type of an argument in which weakly typed numbers are like Python's."""
+    """The type of an argument, with weakly typed values as Python numbers."""
     if isinstance(kind, Container):
         pairs = zip(kind.keys, kind.parts, strict=True)
         return replace(kind, parts=tuple(_weakened(part, leaves, kind.integer(key)) for key, part in pairs))

@@ -34,17 +34,17 @@ from adcompiler.targets.llvm.runtime.entry import Code
 from adcompiler.targets.llvm.runtime.jit import for_ever, linked
 from adcompiler.targets.llvm.values import UnsupportedError
 
-MAJOR = 0  # of the interface whose layout this is
-API, STAGE, ARGS, RETS = 16, 32, 72, 112  # bytes: places in a call frame
-DATA_OFFSET = 24  # of a buffer
-CREATE_ERROR_OFFSET = 48  # of the function for errors in XLA_FFI_Api
+MAJOR = 0  # the version of the interface with this layout
+API, STAGE, ARGS, RETS = 16, 32, 72, 112  # offsets in a call frame, in bytes
+DATA_OFFSET = 24  # of the address in a buffer
+CREATE_ERROR_OFFSET = 48  # of the function that creates errors in XLA_FFI_Api
 EXECUTE, OUT_OF_RANGE, EXHAUSTED = 3, 11, 8
 ALIGNMENT_BYTES = 64
 
 
 @dataclass(frozen=True)
 class Target:
-    """A registered handler, and the bytes of temporaries that it is given as its last result."""
+    """A registered handler, and the size in bytes of its last result, the temporaries."""
 
     name: str
     scratch: int
@@ -55,8 +55,8 @@ _registering = Locked()
 
 
 def target(executable: Any, sizes: Sequence[int]) -> Target | None:
-    """What XLA calls for a program with these lengths; None where only Python can call it: on other systems,
-    and for what numba or NumPy computes."""
+    """The target that XLA calls for a program with these lengths. None if only Python can call it: on other
+    systems, and for programs computed by numba or NumPy."""
     kernel = kernel_at(executable, sizes)
     if _version() is None or not isinstance(kernel, CpuKernel) or kernel.native is None:
         return None
@@ -79,7 +79,7 @@ def target(executable: Any, sizes: Sequence[int]) -> Target | None:
 
 @cache
 def _version() -> tuple[int, int] | None:
-    """The version of the interface that jaxlib has, if its layout is this one."""
+    """The version of jaxlib's interface, if its layout is this one."""
     try:
         header = (Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h").read_text()
         found = [int(re.findall(rf"#define XLA_FFI_API_{n} (\d+)", header)[0]) for n in ("MAJOR", "MINOR")]
@@ -114,17 +114,17 @@ class _Handler:
     # -- before the call -----------------------------------------------------------------------
 
     def numbers(self, numbers: Sequence[int]) -> None:
-        """Words of the kernel that are numbers."""
+        """Store constants as the next words of the kernel's arguments."""
         for number in numbers:
             self.word("i64", str(number))
 
     def word(self, kind: str, value: str) -> None:
-        """The next word of the kernel."""
+        """Store the next word of the kernel's arguments."""
         self.lines.append(f"store {kind} {value}, ptr {self.place('%words', 8 * self.words)}")
         self.words += 1
 
     def operand(self, k: int, given: Input, shape: Sequence[int]) -> None:
-        """An array's address and its lengths; of a number itself what stands there."""
+        """Store an array's address and lengths, or the value of a number."""
         data = self.data("%args", k)
         if given.rank:
             self.word("ptr", data)
@@ -134,7 +134,8 @@ class _Handler:
             self.word(kind, self.load(kind, data))
 
     def buffers(self, needed: Sequence[tuple[tuple[int, ...], Any]]) -> int:
-        """What the kernel writes: results, and temporaries behind each other; how many bytes these take."""
+        """Store the addresses of the kernel's outputs, results and then temporaries; returns the bytes of
+        temporaries."""
         places = {p: k for k, p in reversed(list(enumerate(self.kernel.out))) if p is not None}
         results = len(self.kernel.out)
         taken = 0
@@ -145,18 +146,18 @@ class _Handler:
                 self.word("ptr", self.place(self.data("%rets", results), taken))
                 taken += (
                     max(-(-prod(shape) * dtype.itemsize // ALIGNMENT_BYTES), 1) * ALIGNMENT_BYTES
-                )  # what is empty too
+                )  # at least one unit if empty
             self.numbers(shape)
         return taken
 
     # -- behind it -----------------------------------------------------------------------------
 
     def number(self, array: Array) -> int:
-        """The word in which the kernel leaves a number."""
+        """The word in which the kernel returns a number."""
         return self.words + self.kernel.kernel.scalars.index(array)
 
     def results(self) -> None:
-        """Put numbers among the results where XLA has them."""
+        """Copy numbers to XLA's results."""
         for k, (result, p) in enumerate(zip(self.kernel.func.results, self.kernel.out, strict=True)):
             if p is None:
                 kind = WORDS[NUMPY[result.dtype].itemsize]
@@ -167,7 +168,7 @@ class _Handler:
                 self.lines.append(f"store {kind} {self.load(kind, source)}, ptr {self.data('%rets', k)}")
 
     def fails(self, guard: str, code: int, message: str) -> str:
-        """Return an error where a guard holds; the constant with its message."""
+        """Emit the return of an error if a guard holds; returns the constant with its message."""
         text, k = message.encode() + b"\0", len(self.lines)
         bytes_ = "".join(f"\\{b:02X}" for b in text)
         self.lines += [
@@ -180,7 +181,7 @@ class _Handler:
         return f'@message{k} = internal constant [{len(text)} x i8] c"{bytes_}"'
 
     def text(self) -> str:
-        """The module in LLVM's language."""
+        """The LLVM module as text."""
         launch = "ptrtoint (ptr @launch to i64)" if "launch" in self.symbols else "0"
         self.lines.append(
             f"%failed = call i1 @kernel(ptr %words, ptr %context, i64 {launch}, i64 {self.threads})"
@@ -209,25 +210,25 @@ class _Handler:
     # -- instructions --------------------------------------------------------------------------
 
     def made(self, instruction: str) -> str:
-        """The name of what an instruction makes."""
+        """Emit an instruction; returns the name of its result."""
         name = f"%v{len(self.lines)}"
         self.lines.append(f"{name} = {instruction}")
         return name
 
     def load(self, kind: str, place: str) -> str:
-        """What stands at a place."""
+        """The value at an address."""
         return self.made(f"load {kind}, ptr {place}")
 
     def place(self, base: str, offset: int) -> str:
-        """So many bytes behind a place."""
+        """The address at an offset in bytes."""
         return self.made(f"getelementptr i8, ptr {base}, i64 {offset}")
 
     def data(self, base: str, k: int) -> str:
-        """Where the array of an operand or a result stands."""
+        """The address of an operand's or a result's array."""
         return self.load("ptr", self.place(self.load("ptr", self.place(base, 8 * k)), DATA_OFFSET))
 
 
-WORDS = {1: "i8", 4: "i32", 8: "i64"}  # by the bytes of a number
+WORDS = {1: "i8", 4: "i32", 8: "i64"}  # by the size of a number in bytes
 TEXT = f"""
 declare i1 @kernel(ptr, ptr, i64, i64)
 

@@ -15,7 +15,7 @@ from adcompiler.pytree.structures import unflatten
 
 
 class JaxFunction:
-    """A compiled function of JAX arrays: what `f.jax()` is."""
+    """A compiled function of JAX arrays, the result of `f.jax()`."""
 
     def __init__(self, of: Function) -> None:
         self.of = of
@@ -32,7 +32,7 @@ class JaxFunction:
 
     @public
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        """The results as JAX arrays, nested as the function's are."""
+        """The results as JAX arrays, nested like the function's."""
         types, leaves = described(self.of, args, keywords)
         found = self.of.specialise(types)
         sizes = lengths(self.of, found, leaves)

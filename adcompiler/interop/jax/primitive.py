@@ -1,8 +1,8 @@
 """The primitive: a program applied to arrays, with JAX's rules for jvp, transposition, batching and lowering.
 
 Its parameters are the program (`interop/programs.py`) and the lengths of its size symbols. The tangents of a
-call are a call of the program's pushforward, the transpose of that is a call of its pullback, a batch of
-calls is a call of the batched program. The same rules apply to each of these.
+call are a call of the program's pushforward, the transpose of that is a call of its pullback, and a batch of
+calls is a call of the batched program. The same rules apply to each of these calls.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def _compiled(program: Program, sizes: Sizes) -> Callable[..., Any]:
 
 
 def _picked(found: Derivative, sizes: Sizes, values: Sequence[Any], others: Sequence[Any]) -> list[Any]:
-    """The results that a derivative has, None for those that are known to be zero: of the values of what it
-    is of, and of cotangents or tangents."""
+    """The results of a derivative, None for those known to be zero. `values` are those of the original
+    program, `others` the cotangents or tangents."""
     if not any(found.known):
         return [None] * len(found.known)
     results = iter(call(found.program, sizes, [*(values[k] for k in found.reads), *others]))
@@ -78,7 +78,7 @@ def _pattern(given: Iterable[Any], program: Program) -> Pattern:
 
 
 def _tangents(results: Sequence[Any], found: Sequence[Any]) -> list[Any]:
-    """Tangents of results, with JAX's zero for those that are known to be zero."""
+    """Tangents of results, with JAX's zero for those known to be zero."""
     zeros = (ad.Zero(jax.typeof(r).to_tangent_aval()) for r in results)
     return [z if t is None else t for z, t in zip(zeros, found, strict=False)]
 
@@ -93,10 +93,10 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, program: Program, s
 def _linearised(
     reverse: bool, nonzeros: Sequence[bool], *primals: Any, program: Program, sizes: Sizes
 ) -> tuple[Any, ...]:
-    """The results, which of them have tangents, what is kept, and the tangents of what is kept.
+    """The results, which of them have tangents, the residuals, and a function from the residuals to tangents.
 
-    For reverse mode a program is called that has its gradient, or keeps what is cheap to keep. The tangents
-    are never computed there: they are what is transposed.
+    In reverse mode the called program also returns its gradient, or the values that are cheap to save. The
+    tangents are never computed then, only transposed.
     """
     if not reverse:
         rule = internal.fallback_linearize_rule
@@ -148,12 +148,13 @@ def _pulled(
 def _products(
     program: Program, present: Pattern, operands: Sequence[Any], given: Sequence[Any]
 ) -> list[Any] | None:
-    """Cotangents as products with gradients that are there, for XLA to fuse with what comes next."""
+    """Cotangents as products with gradients that are already computed, which XLA can fuse with later
+    operations."""
     pushes = program.pushes
     if pushes is None or not pushes.held or not pushes.of.scales(pushes.present(present), pushes.given):
         return None
     places = [pushes.of.gradients[k] for k, here in enumerate(pushes.given) if here]
-    if any(place and place[1] for place in places):  # of a batch
+    if any(place and place[1] for place in places):  # batched
         return None
     gradients = [None if place is None else operands[len(pushes.given) + place[0]] for place in places]
     scaled = [None if g is None else (given[0] * g).astype(g.dtype) for g in gradients]
@@ -169,7 +170,8 @@ def _batch(operands: Sequence[Any], axes: Sequence[Any], *, program: Program, si
 
 
 def _unused(used: Sequence[bool], equation: Any) -> tuple[list[bool], Any]:
-    """A call of which only some results are `used`: what it reads, and the call of these; None for none."""
+    """Dead code elimination: the operands that a call needs for its `used` results, and a call for these;
+    None if there are none."""
     operands, results = equation.invars, equation.outvars
     if not any(used):
         return [False] * len(operands), None
@@ -191,7 +193,7 @@ if [*signature(getattr(internal, "fallback_linearize_rule", _jvp)).parameters][1
     "_is_vjp",
     "_nonzeros",
 ]:
-    internal.primitive_linearizations[call_p] = _linearised  # else JAX linearises by the rule for jvp
+    internal.primitive_linearizations[call_p] = _linearised  # else JAX linearises with the jvp rule
 
 
 # -- lowering ------------------------------------------------------------------------------------------
@@ -213,7 +215,8 @@ def _by_callback(*operands: Any, program: Program, sizes: Sizes) -> Any:
 
 
 def _on_cpu(ctx: Any, *operands: Any, program: Program, sizes: Sizes) -> Any:
-    """A call of the machine code itself; numbers are converted where JAX has other dtypes than the kernel."""
+    """A direct call of the machine code; numbers are converted where JAX's dtypes differ from the
+    kernel's."""
     found = target(program.executable, sizes)
     if found is None:
         return by_callback(ctx, *operands, program=program, sizes=sizes)

@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 
-@torch.compiler.disable  # the first call imports this module, which has Dynamo leave later ones alone
+@torch.compiler.disable  # for the first call, which imports this module; it makes Dynamo skip later ones
 def call(function: Any, bound: Sequence[Any]) -> Any:
     """A call of a compiled function with tensors among its arguments."""
     return of(function).entered(bound)

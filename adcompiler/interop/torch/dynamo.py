@@ -1,8 +1,8 @@
 """The view that torch.compile has of a compiled function: one call, and a guard that identifies the function.
 
-Dynamo guards a Python function only by its code, which all of ours share. It therefore sees an object of a
-class whose objects it compares, and a function of this module that is called with it. It traces no other code
-of this package.
+Dynamo guards a Python function only by its code, which all of ours share. So it sees an object that it
+compares by identity, and a function of this module that is called with the object. It traces no other code of
+this package.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from adcompiler.frames import public
 
 
 class Guarded:
-    """Something callable that a graph of torch.compile is for: no other object runs that graph."""
+    """A callable with its own graph in torch.compile: no other object runs that graph."""
 
-    call: Any  # what a call does
+    call: Any  # the implementation of a call
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        """The results for tensors, nested as the function's."""
+        """The results for tensors, nested like the function's."""
         if torch.compiler.is_compiling():
             return _traced(self, *args, **keywords)
         return self.call(*args, **keywords)
@@ -37,7 +37,7 @@ def _traced(function: Guarded, *args: Any, **keywords: Any) -> Any:
     return function.call(*args, **keywords)
 
 
-# Dynamo runs what public functions do as it stands, with all that they call. They share one code.
+# Dynamo does not trace public functions, nor what they call. They share one code object.
 if (strategy := getattr(torch._dynamo.eval_frame, "set_code_exec_strategy", None)) is not None:
     skip = torch._dynamo.types.FrameAction.SKIP
     strategy(public(abs).__code__, torch._dynamo.types.FrameExecStrategy(skip, skip))

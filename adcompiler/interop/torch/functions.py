@@ -27,8 +27,8 @@ from adcompiler.pytree.structures import Column, arrays_of, unflatten
 from adcompiler.runtime.arguments.signature import bind
 from adcompiler.runtime.programs.specialise import Specialisation, Types
 
-MOST_SITES = 1000  # of one function; calls with more lengths take the general way
-Site = tuple[At, Any]  # the program of a call, at its lengths, and how results nest
+MOST_SITES = 1000  # of one function; calls with further lengths take the slow path
+Site = tuple[At, Any]  # the program of a call, at its lengths, and the structure of the results
 
 
 def of(function: Any) -> TorchFunction:
@@ -59,7 +59,7 @@ class TorchFunction(Guarded):
 
     @public
     def call(self, *args: Any, **keywords: Any) -> Any:
-        """The results for tensors, nested as the function's."""
+        """The results for tensors, nested like the function's."""
         return self.call_in_order(bind(self.function.__name__, self.function.parameters, args, keywords))
 
     def call_in_order(self, args: Sequence[Any]) -> Any:
@@ -71,30 +71,30 @@ class TorchFunction(Guarded):
         return _nested(site, leaves)
 
     def entered(self, args: Sequence[Any]) -> Any:
-        """A call of the compiled function itself; the next one with tensors comes here at once."""
+        """A call of the compiled function itself; later calls with tensors take the fast path."""
         found = self.call_in_order(args)
         self.function.__call__ = self.door
         return found
 
     @public
     def door(self, *args: Any, **keywords: Any) -> Any:
-        """What answers calls after one with tensors: at once where there are such again."""
+        """The fast path for calls after one with tensors."""
         key, leaves = (None, args) if keywords else self.key(args)
         site = self.sites.get(key)
         return self.function._call(*args, **keywords) if site is None else _nested(site, leaves)
 
     def key(self, args: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
-        """What decides how a call is done, and the leaves of its arguments; None where they have to be looked
-        into."""
-        if self.by_value or torch._C._len_torch_dispatch_stack():  # in which lengths may be symbols
+        """The key of a call in the inline cache, and the leaves of its arguments; None for calls that are not
+        cached."""
+        if self.by_value or torch._C._len_torch_dispatch_stack():  # lengths may be symbols
             return None, args
         key: list[Any] = []
         leaves: list[Any] = []
         return (tuple(key), leaves) if _are_plain(args, key, leaves) else (None, args)
 
     def described(self, bound: Sequence[Any], key: Any, plain: Sequence[Any]) -> tuple[Site, list[Any]]:
-        """Where a call is done, and the tensors and numbers that its program takes. That is remembered by the
-        key if these are the `plain` leaves of the arguments."""
+        """The site of a call, and the tensors and numbers that its program takes. The site is cached under
+        the key if these are the `plain` leaves of the arguments."""
         site, values, types = self.located(bound)
         found = self.function.specialise(types)
         fixed = all(type(n) is int for n in site[0].sizes) and not found.func.counts
@@ -104,7 +104,7 @@ class TorchFunction(Guarded):
         return site, values
 
     def located(self, bound: Sequence[Any]) -> tuple[Site, list[Any], Types]:
-        """Where a call is done, what its program takes, and the types of the arguments."""
+        """The site of a call, the operands of its program, and the types of the arguments."""
         types, values, found = self.prepared(bound)
         known = all(type(n) is int for v in values if isinstance(v, Tensor) for n in v.shape)
         sizes = found.sizes(values) if known else opaque.lengths(found, values)
@@ -113,7 +113,7 @@ class TorchFunction(Guarded):
         return (at, found.lowered.structure), values, types
 
     def prepared(self, bound: Sequence[Any]) -> tuple[Types, list[Any], Specialisation]:
-        """The types of arguments, what a program takes for them, and the program for these types."""
+        """The types of arguments, the operands of the program, and the program for these types."""
         function = self.function
         if torch._C._get_tracing_state():
             refuse_trace()
@@ -127,7 +127,7 @@ class TorchFunction(Guarded):
         return types, values, found
 
     def program(self, types: Types, of: Specialisation, known: Known) -> Program:
-        """The flat program for arguments of such types, of whose lengths so much is known."""
+        """The flat program for arguments of these types, for what is known of their lengths."""
         key = types, known
         found = self.programs.get(key)
         if found is None:
@@ -144,15 +144,15 @@ register_constant(TorchFunction)  # so Dynamo compares its objects
 
 
 def _nested(site: Site, values: Sequence[Any]) -> Any:
-    """The results of a call, as they nest."""
+    """The results of a call, in their structure."""
     at, structure = site
     found = perform(at, values)
     return found[0] if structure is None else unflatten(structure, found)
 
 
 def _are_plain(args: Iterable[Any], key: list[Any], leaves: list[Any]) -> bool:
-    """Whether some values are tensors that programs take, floats, and plain containers of these; adds what
-    they are to `key`, and the tensors and floats to `leaves`."""
+    """Whether values are tensors that programs take, floats, and plain containers of these; adds their
+    descriptions to `key`, and the tensors and floats to `leaves`."""
     for a in args:
         kind = type(a)
         if kind is Tensor or kind is Parameter:
@@ -184,8 +184,8 @@ def _taken(name: str, value: Any) -> Any:
 
 
 def stand_in(value: Any) -> Any:
-    """What describes a tensor: its type and shape are all that matters, and of a length that is a symbol of
-    PyTorch's only whether it is 1."""
+    """An array that describes a tensor: only type and shape matter. Of a length that is a symbol of
+    PyTorch's, only whether it is 1 matters."""
     if not isinstance(value, Tensor):
         return value
     shape = tuple([n if type(n) is int else 1 if n == 1 else 2 for n in value.shape])
@@ -193,11 +193,11 @@ def stand_in(value: Any) -> Any:
 
 
 def _value(leaf: Any, array: Any) -> Any:
-    """What a program takes for a leaf of a call: a tensor where one was given."""
+    """The operand of a program for a leaf of a call: the tensor if it is one."""
     if isinstance(leaf, Tensor):
         return leaf
     if isinstance(array, np.ndarray):
-        array = array.copy()  # no version number tells PyTorch that somebody has written to it
+        array = array.copy()  # PyTorch cannot detect later writes to it
     if isinstance(leaf, Column) and any(isinstance(item, Tensor) for item in leaf):
         return torch.stack([torch.as_tensor(item) for item in leaf])
     return array

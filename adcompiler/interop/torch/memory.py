@@ -27,18 +27,18 @@ WHOLE = (
     torch.uint8,
     torch.uint16,
     torch.uint32,
-)  # which kernels take as int64
+)  # converted to int64 for kernels
 
 
 def arrays(values: Sequence[Any]) -> list[Any]:
-    """The values as kernels take them: NumPy arrays, arrays of a device as they are, and numbers."""
+    """The values as arguments of kernels: NumPy arrays, arrays on a device as they are, and numbers."""
     return [
         v.numpy(force=True) if isinstance(v, Tensor) and v.ndim and v.is_cpu else _other(v) for v in values
     ]
 
 
 def _other(value: Any) -> Any:
-    """A number, also of a tensor without axes, or an array of a device."""
+    """A number, also for a tensor without axes, or an array on a device."""
     if not isinstance(value, Tensor):
         return value
     if value.ndim:
@@ -48,8 +48,8 @@ def _other(value: Any) -> Any:
 
 
 def plain(name: str, value: Tensor) -> Any:
-    """A tensor's memory as an array of NumPy's, where one is asked for; DtypeError if a gradient is lost, or
-    if there is no memory."""
+    """A tensor's memory as a NumPy array; DtypeError if a gradient would be lost, or if there is no
+    memory."""
     if value.requires_grad and torch.is_grad_enabled():
         raise DtypeError(f"{name} requires a gradient, which is lost here", remedy="pass x.detach()")
     if is_opaque(value):
@@ -60,8 +60,8 @@ def plain(name: str, value: Tensor) -> Any:
 
 
 def memory_of(name: str, value: Tensor) -> Any:
-    """The memory of a tensor that is about to be written to, which PyTorch is told; DtypeError for one that
-    cannot be."""
+    """The memory of a tensor that is about to be written to; increments its version. DtypeError for a tensor
+    that cannot be written to."""
     if value.requires_grad and torch.is_grad_enabled():
         why = f"{name} requires a gradient, but values written to it have no history"
         raise DtypeError(why, remedy="pass a buffer that requires none, or x.detach()")
@@ -87,15 +87,15 @@ def tensors(program: Program, found: Sequence[Any], values: Sequence[Any]) -> tu
 
 
 def _there(result: Any, dtype: Any, device: Any) -> Tensor:
-    """A result of kernels that run on a device: an array of it, or a number."""
+    """The result of a kernel on a device: an array there, or a number."""
     if isinstance(result, Tensor):
         return result
     return torch.as_tensor(result, dtype=dtype, device=device)
 
 
 def taken(name: str, value: Tensor) -> Tensor:
-    """A tensor that a program takes; smaller integers are converted, and on a device floats of 16 bits.
-    DtypeError for what it cannot take."""
+    """A tensor as the operand of a program; smaller integers are converted, and on a device 16-bit floats.
+    DtypeError for other tensors."""
     if value.is_nested:
         raise DtypeError(f"{name} is a nested tensor", remedy="call it on each: map(f, x.unbind())")
     if value.is_quantized:
@@ -116,16 +116,16 @@ def taken(name: str, value: Tensor) -> Tensor:
 
 
 def is_opaque(value: Any) -> bool:
-    """Whether a value is a tensor whose memory holds no numbers of its own: one on the device "meta", or of a
-    class that handles operators itself, such as PyTorch's fake tensors."""
+    """Whether a value is a tensor without numbers in its memory: on the device "meta", or of a class that
+    handles operators itself, such as PyTorch's fake tensors."""
     return isinstance(value, Tensor) and (
         value.is_meta or type(value).__torch_dispatch__ is not Tensor.__torch_dispatch__
     )
 
 
 def check_devices(names: Sequence[str], values: Sequence[Any], function: Any) -> None:
-    """Refuse tensors on several devices, and those on one where the function does not run; numbers go with
-    all."""
+    """Refuse tensors on several devices, and on a device where the function does not run; numbers may be
+    mixed with all."""
     found = {
         v.device: name
         for name, v in zip(names, values, strict=True)

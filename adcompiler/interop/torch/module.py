@@ -20,14 +20,15 @@ from adcompiler.runtime.arguments.signature import ArgumentError
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What is no tensor."""
+    """A value that is not a tensor."""
 
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
 class ParameterPlace:
-    """A parameter, a buffer, or the module of a container's parts, whose places `container` has."""
+    """A parameter, a buffer, or the submodule of a container, whose parts have their places in
+    `container`."""
 
     key: str
     container: Container | None = None
@@ -79,7 +80,7 @@ class Module(torch.nn.Module):  # type: ignore[misc]  # torch is not looked into
 def _registered(
     home: torch.nn.Module, key: str, value: Any, path: str, depth: int = 0
 ) -> Kept | ParameterPlace:
-    """Make what a value consists of parameters and buffers below `home`."""
+    """Register the parts of a value as parameters and buffers of `home`."""
     if "." in key or not key or hasattr(home, key):
         why = "is the name of a part of the module" if hasattr(home, key) else "cannot be a name there"
         raise ArgumentError(f"{path}: {key!r} {why}", remedy="give it another name")
@@ -95,7 +96,7 @@ def _registered(
 
 
 def _read(home: torch.nn.Module, place: Kept | ParameterPlace) -> Any:
-    """What an argument is now."""
+    """The current value of an argument."""
     if isinstance(place, Kept):
         return place.value
     found = getattr(home, place.key)

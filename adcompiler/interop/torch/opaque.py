@@ -1,8 +1,8 @@
 """Programs as one operator of PyTorch's dispatcher, `adcompiler::run`, for tools that record operators.
 
 torch.compile and torch.export run functions on tensors without values, and record the called operators. They
-need not look into a kernel, because the operator gives the shapes of its results. Its attribute is the text
-of the program, so an exported function runs in another process that imports this module.
+need not trace a kernel, because the operator gives the shapes of its results. Its attribute is the text of
+the program, so an exported function runs in another process that imports this module.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _programs: dict[tuple[str, str], Program] = {}
 
 
 def program_of(text: str, backend: str) -> Program:
-    """The program with a text; made once."""
+    """The program with a given text; cached."""
     key = text, backend
     if key not in _programs:
         _programs.setdefault(key, Program(parse_func(text), backend))
@@ -47,10 +47,11 @@ def program_of(text: str, backend: str) -> Program:
 def call(
     program: Program, sizes: Sequence[Any], values: Sequence[Any], held: Sequence[Any] = ()
 ) -> tuple[Tensor, ...]:
-    """The results by the operator: whatever looks at operators sees one.
+    """The results by the operator, which tools can record.
 
-    `held` is not read. A pullback follows from the values of its forward pass, even where it reads gradients
-    that were computed there: PyTorch sees that it does, and refuses to take it for a constant.
+    The operator does not read `held`. These are the values of the forward pass of a pullback: PyTorch sees
+    that the pullback depends on them, even if it reads only gradients computed there, and does not treat it
+    as constant.
     """
     text = show(program.func)
     _programs.setdefault((text, program.backend), program)
@@ -68,7 +69,7 @@ def _run(
 ) -> list[Tensor]:
     found = program_of(program, backend)
     for number, k, axis in found.compiled.sources:
-        if inputs[k].shape[axis] != sizes[number]:  # as where a trace is run again
+        if inputs[k].shape[axis] != sizes[number]:  # for example if a trace is run again
             raise ShapeError(
                 f"{found.func.name} was recorded for other lengths: axis {axis} of "
                 f"{found.func.input_names[k]} was {sizes[number]}, but is now {inputs[k].shape[axis]}",
@@ -88,7 +89,7 @@ def _fake(
 
 
 def _length(size: Element, sizes: Sequence[Any], func: Func) -> Any:
-    """A length where those of the call may be symbols."""
+    """A length, possibly symbolic."""
     if isinstance(size, Const):
         return int(size.value)
     if isinstance(size, Size):
@@ -102,7 +103,7 @@ def _length(size: Element, sizes: Sequence[Any], func: Func) -> Any:
 
 
 def lengths(specialisation: Specialisation, values: Sequence[Any]) -> list[Any]:
-    """The lengths of the size symbols where they are symbols of PyTorch's: comparing these adds guards."""
+    """The lengths of the size symbols if they are PyTorch symbols: comparing these adds guards."""
     func = specialisation.func
     found: list[Any] = [None] * len(func.size_names)
     for number, k in func.counts:
@@ -124,7 +125,7 @@ def lengths(specialisation: Specialisation, values: Sequence[Any]) -> list[Any]:
 
 
 def _holds(constraint: Constraint, axes: Sequence[Any], func: Func) -> bool:
-    """Whether lengths are as a program demands; they are identified by axis."""
+    """Whether lengths satisfy a constraint of a program; they are identified by axis."""
     if constraint.reach is not None and not _length(constraint.reach, axes, func) > 0:
         return True
     left, right = _length(constraint.left, axes, func), _length(constraint.right, axes, func)
@@ -146,7 +147,7 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: Sequence[Tensor]) -> None:
 
 
 def _backward(ctx: Any, cotangents: Sequence[Tensor | None]) -> tuple[Any, ...]:
-    """The pullback is the operator again: of another program."""
+    """The pullback: the operator again, with another program."""
     values = ctx.saved_tensors
     asked = tuple([v.requires_grad for v in values[: ctx.count]])
     pulled = ctx.program.pulled(tuple([c is not None for c in cotangents]), asked)

@@ -1,7 +1,7 @@
 """The one operation that PyTorch sees: a flat program on tensors, whose derivatives are calls of it again.
 
-There are two classes, because PyTorch has two protocols: `Eager` for its autograd engine, which is faster to
-enter, and `Staged` for the transforms of torch.func. Backward, jvp and vmap are the same.
+There are two classes, because PyTorch has two protocols: `Eager` for its autograd engine, with less overhead,
+and `Staged` for the transforms of torch.func. Backward, jvp and vmap are the same.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from adcompiler.interop.torch.memory import arrays, tensors
 
 
 class At:
-    """A program at the lengths of a call; to PyTorch's transforms an object without parts. Where tensors are
-    `opaque`, whose memory is not that of numbers, it is an operator of PyTorch's."""
+    """A program at the lengths of a call; PyTorch's transforms see an object without parts. With `opaque`
+    tensors, whose memory has no numbers, it runs as an operator of PyTorch."""
 
     __slots__ = ("_derived", "_saving", "count", "opaque", "program", "sizes")
 
@@ -32,7 +32,7 @@ class At:
         self._derived: dict[Any, tuple[Derivative, At]] = {}
 
     def saving(self, wanted: Pattern) -> At:
-        """The same results, and what the pullback to the inputs `wanted` needs."""
+        """The program that also returns what the pullback to the inputs `wanted` needs."""
         found = self._saving.get(wanted)
         if found is None:
             known = all(type(n) is int for n in self.sizes)
@@ -41,7 +41,7 @@ class At:
         return found
 
     def derived(self, how: Callable[..., Derivative], *patterns: Pattern) -> tuple[Derivative, At]:
-        """A pullback or pushforward of the program, and where it is performed."""
+        """A pullback or pushforward of the program, and its own `At`."""
         key = how, patterns
         found = self._derived.get(key)
         if found is None:
@@ -51,8 +51,8 @@ class At:
 
 
 def perform(at: At, values: Sequence[Any], held: Sequence[Any] = ()) -> tuple[Any, ...]:
-    """The results of a program, those that the caller wants, with whatever history PyTorch gives them. They
-    follow from `held` as well, though it is not read."""
+    """The results of a program that the caller wants, with their autograd history. PyTorch also records a
+    dependence on `held`, which is not read."""
     if torch._C._get_tracing_state():
         refuse_trace()
     transformed = torch._C._are_functorch_transforms_active()
@@ -66,7 +66,7 @@ def perform(at: At, values: Sequence[Any], held: Sequence[Any] = ()) -> tuple[An
 
 
 def everything(at: At, values: Sequence[Any]) -> tuple[Tensor, ...]:
-    """All results of a program, saved ones too, with whatever history PyTorch gives them."""
+    """All results of a program, including saved ones, with their autograd history."""
     transformed = torch._C._are_functorch_transforms_active()
     followed = torch.is_grad_enabled() and any(isinstance(v, Tensor) and v.requires_grad for v in values)
     if not (transformed or followed or forward_ad._current_level >= 0):
@@ -82,14 +82,14 @@ def _applied(operation: Callable[..., Any], at: At, values: Sequence[Any]) -> tu
 
 
 def eagerly(at: At, *values: Any) -> tuple[Tensor, ...]:
-    """`Eager.apply` where no transform of torch.func is active, without asking that again."""
+    """`Eager.apply` for a caller that knows that no transform of torch.func is active."""
     found: tuple[Tensor, ...] = _apply(at, *[_unwrapped(v) if isinstance(v, Tensor) else v for v in values])
     return found
 
 
 def run(at: At, values: Sequence[Any], held: Sequence[Any] = ()) -> tuple[Tensor, ...]:
     """All results, without history."""
-    if at.opaque or torch._C._len_torch_dispatch_stack():  # somebody looks at operators
+    if at.opaque or torch._C._len_torch_dispatch_stack():  # a tool records operators
         return opaque.call(at.program, at.sizes, values, held)
     program = at.program
     try:
@@ -100,7 +100,7 @@ def run(at: At, values: Sequence[Any], held: Sequence[Any] = ()) -> tuple[Tensor
 
 
 def refuse_trace() -> None:
-    """Refuse to be recorded by torch.jit.trace, which takes results for constants."""
+    """Refuse torch.jit.trace, which would record results as constants."""
     raise LimitError(
         "compiled functions are not traced by torch.jit",
         remedy="use torch.export.export(adc.torch.Module(f), args)",
@@ -108,7 +108,7 @@ def refuse_trace() -> None:
 
 
 def explained(error: RuntimeError) -> Exception:
-    """What to write instead where PyTorch cannot give a tensor's memory."""
+    """The error of ours for a PyTorch error about a tensor's memory."""
     if "Batching rule" not in str(error):
         return error
     return LimitError(
@@ -118,7 +118,7 @@ def explained(error: RuntimeError) -> Exception:
 
 
 class _Operation(torch.autograd.Function):  # type: ignore[misc]  # torch is not looked into
-    """What both protocols share."""
+    """The common part of both protocols."""
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -146,7 +146,7 @@ class _Operation(torch.autograd.Function):  # type: ignore[misc]  # torch is not
 def derived(
     made: tuple[Derivative, At], values: Sequence[Any], directions: Sequence[Any]
 ) -> list[Tensor | None]:
-    """A derivative of an operation that was performed, None where it is known to be zero."""
+    """A derivative of a performed operation, None where it is known to be zero."""
     derivative, at = made
     if True not in derivative.known:
         return [None] * len(derivative.known)
@@ -155,7 +155,7 @@ def derived(
 
 
 def _save(ctx: Any, at: At, values: Sequence[Any], results: Sequence[Tensor], forward: bool) -> None:
-    """Keep what derivatives may read: the values, and the results that are there for it."""
+    """Save what derivatives may read: the values, and all results."""
     ctx.at = at
     ctx.set_materialize_grads(False)
     ctx.others = None
@@ -171,7 +171,7 @@ def _save(ctx: Any, at: At, values: Sequence[Any], results: Sequence[Tensor], fo
 
 
 def _saved(ctx: Any) -> list[Any]:
-    """The values and results of an operation that was performed."""
+    """The saved values and results of a performed operation."""
     if ctx.others is None:
         return list(ctx.saved_tensors)
     kept = iter(ctx.saved_tensors)
@@ -189,11 +189,11 @@ class Eager(_Operation):
 
 
 _apply = super(torch.autograd.Function, Eager).apply  # what torch.autograd.Function.apply calls
-_unwrapped = torch._C._functorch.unwrap_if_dead  # of what a transform of torch.func left behind
+_unwrapped = torch._C._functorch.unwrap_if_dead  # of wrappers left by a transform of torch.func
 
 
 class Staged(_Operation):
-    """The operation for torch.func: its forward knows no context, and it is mapped over batches."""
+    """The operation for torch.func: its forward has no context, and it is mapped over batches."""
 
     @staticmethod
     def forward(at: At, *values: Any) -> tuple[Tensor, ...]:

@@ -1,4 +1,4 @@
-"""`adc.vjp` and `adc.jvp` of tensors: PyTorch differentiates what they return, and transforms it, again."""
+"""`adc.vjp` and `adc.jvp` of tensors: PyTorch can differentiate and transform their results again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from adcompiler.runtime.programs.specialise import Types
 
 
 def types_of(function: Any, bound: Sequence[Any]) -> tuple[Types, list[Any]]:
-    """The types of arguments among which are tensors, and arrays of their shapes, which hold no values."""
+    """The types of arguments with tensors among them, and arrays of their shapes without values."""
     pairs = zip(function.parameters, bound, strict=True)
     given = [a if p.static else mapped(partial(_described, p.name), a) for p, a in pairs]
     types, arrays, _ = function.describe(given, {})
@@ -36,12 +36,12 @@ def _described(name: str, value: Any) -> Any:
 
 
 def fit_tangent(name: str, value: Tensor, shape: Sequence[int], dtype: Dtype) -> Tensor:
-    """A tangent in the dtype of its argument; it has its shape."""
+    """A tangent in the dtype of its argument, whose shape it must have."""
     return _fitted(f"the tangent of {name}", value, tuple(shape), dtype, name)
 
 
 def _fitted(what: str, value: Any, shape: tuple[int, ...], dtype: Dtype, of: str) -> Tensor:
-    """A direction as programs take it: a tensor of a shape."""
+    """A direction as the operand of a program: a tensor of a given shape."""
     found = taken(what, value if isinstance(value, Tensor) else torch.as_tensor(value))
     if tuple(found.shape) != shape:
         raise ShapeError(
@@ -53,7 +53,7 @@ def _fitted(what: str, value: Any, shape: tuple[int, ...], dtype: Dtype, of: str
 def pullback_of(
     function: Any, bound: Sequence[Any], wrt: Any
 ) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
-    """`adc.vjp`; what the pullback returns follows from the arguments and the cotangent, for PyTorch."""
+    """`adc.vjp`; PyTorch records the pullback's results as functions of the arguments and the cotangent."""
     (at, structure), values, types = of(function).located(bound)
     positions = function.positions(wrt, types)
     inputs = set(function.inputs_of(positions, types))
@@ -67,14 +67,14 @@ def pullback_of(
 
 
 class Pullback:
-    """The pullback of a call with tensors. It keeps them as they are, and refuses to answer when one that it
-    needs has been written to."""
+    """The pullback of a call with tensors. It refers to these tensors, and raises if one that it needs has
+    been written to."""
 
     def __init__(
         self, function: Any, at: At, values: list[Any], asked: Pattern, nested: tuple[Any, Any]
     ) -> None:
         self.function, self.at, self.values, self.asked = function, at, values, asked
-        self.structure, self.gradients = nested  # how results nest, and gradients
+        self.structure, self.gradients = nested  # the structures of results and gradients
         self.versions = list(map(_version, values))
 
     @public
@@ -93,7 +93,7 @@ class Pullback:
         return gradients
 
     def _directions(self, cotangent: Any) -> list[Tensor | None]:
-        """A cotangent for each result of the program, None for what it only saves."""
+        """A cotangent for each result of the program, None for saved ones."""
         func, first = self.at.program.func, len(self.asked)
         if self.structure is None and isinstance(cotangent, tuple | list) and len(cotangent) == 1:
             cotangent = cotangent[0]
@@ -120,14 +120,14 @@ class Pullback:
 
 
 class Wrapper:
-    """What split functions and SlangPy's styles give for tensors: tensors without history."""
+    """Results of split functions and of SlangPy's styles for tensors: tensors without history."""
 
     def result(self, k: int, array: Any) -> Any:
-        """A tensor of a result."""
+        """A result as a tensor."""
         return _tensor(array)
 
     def gradient(self, n: int, array: Any) -> Any:
-        """A tensor of a gradient."""
+        """A gradient as a tensor."""
         return _tensor(array)
 
     def cotangent(self, k: int, value: Any) -> Any:
@@ -140,12 +140,12 @@ class Wrapper:
 
 
 def wrapper(function: Any, bound: Sequence[Any]) -> Wrapper:
-    """How results go back where tensors are among the arguments."""
+    """The wrapper of results for a call with tensors."""
     return Wrapper()
 
 
 def _tensor(value: Any) -> Any:
-    """An array or number of NumPy's as a tensor; anything else as it is."""
+    """A NumPy array or a number as a tensor; anything else as it is."""
     if isinstance(value, np.ndarray) and not value.flags.writeable:
         value = value.copy()
     is_numbers = isinstance(value, np.ndarray | np.generic | float | int)
@@ -153,5 +153,5 @@ def _tensor(value: Any) -> Any:
 
 
 def _version(value: Any) -> int:
-    """How often a tensor was written to; tensors of inference mode do not count that."""
+    """The number of writes to a tensor; tensors of inference mode do not count them."""
     return value._version if isinstance(value, Tensor) and not value.is_inference() else 0
