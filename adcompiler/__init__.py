@@ -43,6 +43,10 @@ if TYPE_CHECKING:
     from adcompiler.eager.variable.variable import Variable
     from adcompiler.explain.nan.explain_nan import explain_nan
     from adcompiler.explain.why.why import why_none
+    from adcompiler.fit.curve_fit import curve_fit
+    from adcompiler.fit.least_squares import least_squares
+    from adcompiler.fit.minimize import minimize
+    from adcompiler.fit.roots import root
     from adcompiler.runtime.programs.recycling import recycle
     from adcompiler.targets.cpu.threads import get_num_threads, set_num_threads
 
@@ -72,6 +76,10 @@ _HOMES = {
     "adcompiler.eager.variable.variable": ("Variable",),
     "adcompiler.api.vmap": ("vmap",),
     "adcompiler.explain.why.why": ("why_none",),
+    "adcompiler.fit.curve_fit": ("curve_fit",),
+    "adcompiler.fit.least_squares": ("least_squares",),
+    "adcompiler.fit.minimize": ("minimize",),
+    "adcompiler.fit.roots": ("root",),
 }
 provided.compile.home = "adcompiler.api.compile"
 provided.call_with_variables.home = "adcompiler.eager.aggregates.aggregate"
@@ -97,6 +105,7 @@ __all__ = [
     "check_grad",
     "check_report",
     "compile",
+    "curve_fit",
     "custom_vjp",
     "enable_grad",
     "explain_nan",
@@ -108,13 +117,16 @@ __all__ = [
     "hvp",
     "jacobian",
     "jvp",
+    "least_squares",
     "load",
+    "minimize",
     "no_grad",
     "optim",
     "parameters",
     "primitive",
     "ravel",
     "recycle",
+    "root",
     "set_num_threads",
     "tape",
     "taylor",

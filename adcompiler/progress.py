@@ -132,7 +132,7 @@ def compiling(name: str) -> Iterator[None]:
 @contextmanager
 def showing(what: str) -> Iterator[None]:
     """While this is entered, a line says `what` is being done."""
-    stream, reporter = _terminal(), _reporter
+    stream, reporter = terminal(), _reporter
     if stream is None:
         yield
         return
@@ -143,7 +143,7 @@ def showing(what: str) -> Iterator[None]:
         reporter.leave(what)
 
 
-def _terminal() -> TextIO | None:
+def terminal() -> TextIO | None:
     """Where the line is written, if anywhere."""
     if os.environ.get("ADC_PROGRESS") == "0":
         return None

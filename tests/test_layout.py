@@ -26,7 +26,7 @@ ORDER = (
     "targets/cuda/device targets/cuda/emit targets/cuda targets/cpu",
     "runtime/arguments runtime/programs runtime/reports",
     "eager/graph eager/variable eager/aggregates explain/why api/pairs api explain/nan explain/tape tape",
-    "optim interop interop/torch interop/jax interop/dask",
+    "optim fit interop interop/torch interop/jax interop/dask",
     "frontend kernels runtime eager explain dask torch . cli",  # of folders, what holds no module
 )
 LAYERS = [folder for floor in ORDER for folder in floor.split()]

@@ -1,0 +1,166 @@
+"""`curve_fit`: a model function fitted to data, as SciPy's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from adcompiler.api.function import Function
+from adcompiler.api.transforms import compiled
+from adcompiler.errors import DtypeError, ShapeError
+from adcompiler.fit.checks import SolverError, check_finite
+from adcompiler.fit.least_squares import Residuals, jacobian_of, solved
+from adcompiler.fit.points import Points
+from adcompiler.fit.problem import Problem
+from adcompiler.fit.watch import Watch
+from adcompiler.frames import public
+from adcompiler.runtime.arguments.adapters import as_numpy
+
+# With exact Jacobians a fit reaches the precision of its data in few more steps. Parameters differ in scale.
+DEFAULTS = {"x_scale": "jac", "ftol": 1e-15, "xtol": 1e-15, "gtol": 1e-15}
+
+
+@public
+def curve_fit(
+    f: Any,
+    xdata: Any,
+    ydata: Any,
+    p0: Any = None,
+    sigma: Any = None,
+    absolute_sigma: bool = False,
+    *,
+    bounds: Any = (None, None),
+    method: str = "trf",
+    loss: Any = "linear",
+    sparse: bool | None = None,
+    progress: bool = False,
+    **options: Any,
+) -> Any:
+    """Fit a compiled model, `f(x, a, b, ...)`, to data: `scipy.optimize.curve_fit` with exact Jacobians.
+
+    xdata           an array for the first parameter of `f`; a tuple of arrays for the first ones
+    ydata           what `f` returns, but for errors
+    p0              the start of the other parameters: a sequence, a dict by name, or a container for a single
+                    parameter. None: 1 for each
+    sigma           standard deviations of ydata, or their covariance matrix
+    absolute_sigma  whether sigma is known in absolute terms; else it only weights, and the scale of errors
+                    follows from the residuals
+    bounds          (lower, upper), each a number or like p0, with None for no bound
+    method          "trf", "dogbox" or "lm", which takes no bounds
+
+    `loss`, `sparse` and `options` are those of `adc.least_squares`, with other defaults: x_scale="jac",
+    tolerances of 1e-15, and at most 1000 evaluations for each parameter. Data are fitted in float64. Returns
+    the result of `least_squares`, with `.params` like p0, `.cov`, `.stderr` and `.confidence(0.95)`.
+    """
+    model = compiled("curve_fit", f)
+    inputs = (
+        tuple(_array("xdata", x) for x in xdata) if isinstance(xdata, tuple) else (_array("xdata", xdata),)
+    )
+    y = _array("ydata", ydata)
+    names = [p.name for p in model.parameters]
+    count, spread = _split(model, names, inputs, p0)
+    free = names[count:]
+    start = (np.ones(len(free)) if spread else 1.0) if p0 is None else p0
+    points = Points(start, "p0", tuple(free) if spread else None)
+    with Watch("curve_fit", progress) as watch:
+        wrt: Any = tuple(free) if spread else free[0]
+        problem = Problem("curve_fit", model, points, wrt, inputs if count > 1 else (_one(inputs),), watch)
+        problem.begun(problem.value)
+        if problem.shape != y.shape:
+            raise ShapeError(
+                f"{problem.name} returns an array of shape {problem.shape}, but ydata has shape {y.shape}",
+                remedy="the model returns a value for each of ydata; of a constant c: c + 0 * x",
+            )
+        weights = Weights.of(sigma, y)
+        chosen = jacobian_of(problem, y.size, method, sparse, options)
+        residuals = Residuals(
+            "curve_fit",
+            problem.name,
+            points,
+            lambda p: weights(problem.value(p) - y.reshape(-1)),
+            lambda p: weights(chosen(p)),
+            absolute_sigma,
+        )
+        given = {**DEFAULTS, "max_nfev": 1000 * len(points.start), **options}
+        return solved(residuals, method, bounds, loss, given)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What divides residuals: standard deviations, or the Cholesky factor of a covariance matrix."""
+
+    sigma: np.ndarray | None
+
+    @staticmethod
+    def of(sigma: Any, y: np.ndarray) -> Weights:
+        """Raises ShapeError for another length than that of the data."""
+        if sigma is None:
+            return Weights(None)
+        given = _array("sigma", sigma)
+        if given.shape == (y.size, y.size) and given.shape != y.shape:
+            try:
+                return Weights(np.linalg.cholesky(given))
+            except np.linalg.LinAlgError:
+                raise SolverError(
+                    "sigma is not positive definite",
+                    remedy="pass a covariance matrix, or standard deviations",
+                ) from None
+        if given.shape not in ((), y.shape):
+            raise ShapeError(
+                f"sigma has shape {given.shape}, but ydata has {y.shape}",
+                remedy="pass a standard deviation for each of ydata, or their covariance matrix",
+            )
+        if not (given > 0).all():
+            raise SolverError("sigma has standard deviations that are not positive", remedy="pass sigma > 0")
+        return Weights(np.broadcast_to(given, y.shape).reshape(-1))
+
+    def __call__(self, rows: Any) -> Any:
+        """Residuals, or rows of a Jacobian, divided."""
+        if self.sigma is None:
+            return rows
+        if self.sigma.ndim == 2:
+            from scipy.linalg import solve_triangular
+
+            return solve_triangular(self.sigma, rows, lower=True)
+        if hasattr(rows, "toarray"):
+            from scipy.sparse import diags_array
+
+            return (diags_array(1 / self.sigma) @ rows).tocsr()
+        return rows / (self.sigma if rows.ndim == 1 else self.sigma[:, None])
+
+
+def _array(name: str, value: Any) -> np.ndarray:
+    """Data as an array of float64."""
+    try:
+        array = np.asarray(as_numpy(name, value), float)
+    except (ValueError, TypeError) as error:
+        raise DtypeError(f"{name} is not an array of numbers: {error}", remedy="pass arrays") from None
+    check_finite(name, array)
+    return array
+
+
+def _one(inputs: Sequence[np.ndarray]) -> Any:
+    return inputs[0] if len(inputs) == 1 else tuple(inputs)
+
+
+def _split(model: Function, names: Sequence[str], inputs: Sequence[np.ndarray], p0: Any) -> tuple[int, bool]:
+    """How many parameters are independent variables, and whether each other one is a part of p0."""
+    several = len(inputs) if len(inputs) < len(names) else 1
+    size = len(p0) if isinstance(p0, tuple | list | dict) or np.ndim(p0) == 1 else 1
+    for count in dict.fromkeys((several, 1)):
+        free = names[count:]
+        if free and p0 is None:
+            return count, True
+        if len(free) == size and (not isinstance(p0, dict) or set(p0) == set(free)):
+            return count, len(free) > 1 or isinstance(p0, dict) or np.ndim(p0) == 1
+        if len(free) == 1:
+            return count, False
+    variables, listed = len(inputs), ", ".join(names)
+    raise ShapeError(
+        f"p0 has {size} values, but {model.__name__}({listed}) has {len(names) - several} parameters besides "
+        f"{variables} of xdata",
+        remedy="the independent variables come first, then a parameter for each of p0",
+    )

@@ -1,0 +1,171 @@
+"""`minimize`: SciPy's, with the derivatives that each method uses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from adcompiler.errors import DtypeError, ShapeError
+from adcompiler.fit.checks import SolverError, check_method, check_value
+from adcompiler.fit.constraints import constrained
+from adcompiler.fit.points import Points
+from adcompiler.fit.problem import Problem
+from adcompiler.fit.watch import Watch
+from adcompiler.frames import public
+
+# What a method is given: values only, gradients, and products with the Hessian or the Hessian itself.
+METHODS: Mapping[str, str] = {
+    "Nelder-Mead": "values",
+    "Powell": "values",
+    "COBYLA": "values",
+    "COBYQA": "values",
+    "CG": "gradient",
+    "BFGS": "gradient",
+    "L-BFGS-B": "gradient",
+    "TNC": "gradient",
+    "SLSQP": "gradient",
+    "Newton-CG": "products",
+    "trust-ncg": "products",
+    "trust-krylov": "products",
+    "trust-constr": "products",
+    "dogleg": "hessian",
+    "trust-exact": "hessian",
+}
+
+
+@public
+def minimize(
+    f: Any,
+    x0: Any,
+    args: Any = (),
+    method: str | None = None,
+    *,
+    bounds: Any = None,
+    constraints: Any = (),
+    tol: float | None = None,
+    callback: Any = None,
+    options: Mapping[str, Any] | None = None,
+    wrt: Any = None,
+    progress: bool = False,
+) -> Any:
+    """`scipy.optimize.minimize` of a compiled scalar function, with exact derivatives.
+
+    x0           an array, a number, or a container of these: the start of the first parameter
+    args         the values of the other parameters
+    method       as in SciPy. Newton-CG, trust-ncg, trust-krylov and trust-constr get products with the
+                 Hessian; dogleg and trust-exact get the Hessian; most others get the gradient
+    bounds       as in SciPy, or a pair of containers like `x0`, with None for no bound
+    constraints  as in SciPy; functions in them are compiled ones of the same first parameter
+    wrt          the parameter that varies instead of the first; for a tuple of names, x0 has a part for each
+    progress     whether a line on the terminal shows how far it is
+
+    Returns SciPy's result, with the point as a container like `x0` in `.params`. Value and gradient are
+    computed together, once for each point. Raises ShapeError if `f` does not return one scalar, and
+    SolverError, a ValueError, for an unknown method and for starts that are not finite.
+    """
+    import scipy.optimize
+
+    solve: Any = scipy.optimize.minimize
+    names = wrt if isinstance(wrt, tuple) else None
+    points = Points(x0, "x0", names)
+    with Watch("minimize", progress) as watch:
+        problem = Problem("minimize", f, points, 0 if wrt is None else wrt, args, watch)
+        limits = bounds_of(points, bounds)
+        name = _method(method, limits is not None, bool(constraints))
+        given = _derivatives(problem, METHODS[name])
+        limited = constrained(constraints, points, problem.wrt, products=METHODS[name] == "products")
+        result = solve(
+            given.pop("fun"),
+            points.start,
+            method=name,
+            bounds=limits,
+            constraints=limited,
+            tol=tol,
+            callback=callback,
+            options=None if options is None else dict(options),
+            **given,
+        )
+    result["params"] = points.params(result.x)
+    return result
+
+
+def _method(method: str | None, bounds: bool, constraints: bool) -> str:
+    """The method: as SciPy chooses it, if none is given."""
+    if method is not None:
+        return check_method("minimize", method, METHODS)
+    return "SLSQP" if constraints else "L-BFGS-B" if bounds else "BFGS"
+
+
+def _derivatives(problem: Problem, level: str) -> dict[str, Any]:
+    """The functions that SciPy is given; the first values are computed here, so that errors are ours."""
+    both = problem.value_and_slope
+    try:
+        if level == "values":
+            value = problem.begun(problem.value)
+            if len(value) != 1:
+                raise ShapeError(f"{problem.name} returns {len(value)} numbers, not a scalar")
+        else:
+            value = problem.begun(both)[0]
+    except (ShapeError, DtypeError) as error:
+        problem.refuse_no_scalar(error)
+        raise
+    check_value("minimize", problem.name, value)
+    if level == "values":
+        return {"fun": problem.scalar}
+    given: dict[str, Any] = {"fun": lambda x: both(x)[0], "jac": lambda x: both(x)[1].copy()}
+    if level == "products":
+        given["hessp"] = problem.product
+    elif level == "hessian":
+        given["hess"] = problem.hessian
+    return given
+
+
+def bounds_of(points: Points, bounds: Any) -> Any:
+    """Bounds as SciPy takes them: its own forms, or a pair of containers like the start."""
+    from scipy.optimize import Bounds
+
+    if bounds is None or isinstance(bounds, Bounds):
+        return bounds
+    n = len(points.start)
+    if isinstance(bounds, np.ndarray):
+        bounds = bounds.tolist()
+    if not isinstance(bounds, Sequence):
+        raise DtypeError(
+            f"bounds is a {type(bounds).__name__}", remedy="pass n pairs, Bounds(lower, upper) or None"
+        )
+    if len(bounds) == n and all(map(_is_pair, bounds)):
+        lower = [-np.inf if low is None else low for low, _ in bounds]
+        upper = [np.inf if high is None else high for _, high in bounds]
+    elif len(bounds) == 2:
+        return checked_bounds(points, bounds)
+    else:
+        raise ShapeError(
+            f"there are {len(bounds)} bounds for {n} numbers",
+            remedy="pass a pair (lower, upper) for each, or a pair of containers like the start",
+        )
+    return checked_bounds(points, (np.array(lower, float), np.array(upper, float)))
+
+
+def checked_bounds(points: Points, bounds: Sequence[Any]) -> Any:
+    """A pair of limits as SciPy's Bounds."""
+    from scipy.optimize import Bounds
+
+    lower = points.flat(bounds[0], "bounds[0]", -np.inf)
+    upper = points.flat(bounds[1], "bounds[1]", np.inf)
+    wrong = np.flatnonzero(~(lower <= upper))
+    if len(wrong):
+        k = int(wrong[0])
+        raise SolverError(
+            f"the bounds of number {k} are ({lower[k]}, {upper[k]})", remedy="lower <= upper; None: no bound"
+        )
+    return Bounds(lower, upper)
+
+
+def _is_pair(pair: Any) -> bool:
+    return (
+        isinstance(pair, tuple | list)
+        and len(pair) == 2
+        and all(side is None or isinstance(side, int | float | np.number) for side in pair)
+    )

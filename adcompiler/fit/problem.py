@@ -1,0 +1,263 @@
+"""A compiled function as a function of a solver's vector: its values and exact derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from adcompiler.api.function import Function
+from adcompiler.api.modes import hessian, hvp, jacobian
+from adcompiler.api.sparse import SparseDerivative
+from adcompiler.api.transforms import compiled, value_and_grad
+from adcompiler.eager.variable.leaves import leaves, tree
+from adcompiler.errors import DtypeError, Error, LimitError, ShapeError
+from adcompiler.fit.points import Points
+from adcompiler.fit.watch import Watch
+from adcompiler.ir.loop import Item
+from adcompiler.ir.walk import arrays_of
+from adcompiler.lazy import cached_property
+from adcompiler.pytree.containers import opened
+from adcompiler.runtime.arguments.signature import bind
+
+SPARSE_ENTRIES = 2**16  # of a Jacobian: smaller ones are dense, if not asked for
+SPARSE_SHARE = 8  # a Jacobian is sparse if it needs at most this part of its columns as directions
+
+
+class Last:
+    """A function of a vector, which remembers its value at the last point."""
+
+    def __init__(self, function: Callable[[np.ndarray], Any]) -> None:
+        self.function = function
+        self.point: np.ndarray | None = None
+        self.value: Any = None
+
+    def __call__(self, point: np.ndarray) -> Any:
+        if self.point is None or not np.array_equal(self.point, point):
+            self.value = self.function(point)
+            self.point = np.array(point)
+        return self.value
+
+
+class Problem:
+    """The function, the parameters that vary, and the values of all others."""
+
+    def __init__(
+        self, what: str, f: Any, points: Points, wrt: Any, args: Any, watch: Watch | None = None
+    ) -> None:
+        self.what, self.points, self.watch = what, points, watch or Watch(what, False)
+        self.function: Function = compiled(what, f)
+        self.name = self.function.__name__
+        self.wrt = wrt
+        names = [p.name for p in self.function.parameters]
+        if not names:
+            raise ShapeError(f"{self.name} has no parameters", remedy="it takes what varies first")
+        self.varied = [
+            _position(self.name, names, one) for one in (wrt if isinstance(wrt, tuple) else (wrt,))
+        ]
+        self.all = self._filled(names, args if isinstance(args, tuple) else (args,))
+        self.shape: tuple[int, ...] | None = None  # of the last value; of a container None
+        self.value = Last(self._value)
+        self.value_and_slope = Last(self._value_and_slope)
+
+    def _filled(self, names: Sequence[str], args: Sequence[Any]) -> list[Any]:
+        """All arguments, with None for those that vary."""
+        given = iter(args)
+        order = [k for k in range(len(names)) if k not in self.varied]
+        found = dict(zip((names[k] for k in order), given, strict=False))
+        for k in self.varied:
+            found[names[k]] = None
+        extra = [None] * (len(args) - len(order))
+        if extra:
+            raise ShapeError(
+                f"{self.what}: args has {len(args)} values, but {self.name} takes {len(order)} besides "
+                f"{', '.join(names[k] for k in self.varied)}",
+                remedy=f"it takes ({', '.join(names)})",
+            )
+        return list(bind(self.name, self.function.parameters, (), found))
+
+    def arguments(self, point: np.ndarray) -> list[Any]:
+        """All arguments of the function at a point."""
+        found = list(self.all)
+        for k, value in zip(self.varied, self.points.arguments(point), strict=True):
+            found[k] = value
+        return found
+
+    def begun(self, evaluate: Callable[[np.ndarray], Any]) -> Any:
+        """A value at the start. Parameters whose annotations refuse float64 get the dtypes of the start."""
+        try:
+            return evaluate(self.points.start)
+        except DtypeError:
+            if self.points.own or not self.points.has_float32:
+                raise
+        self.points.own = True
+        return evaluate(self.points.start)
+
+    # -- values --------------------------------------------------------------------------------
+
+    def _value(self, point: np.ndarray) -> np.ndarray:
+        """All floats of the result, as a vector."""
+        found = self.function(*self.arguments(point))
+        self.shape = np.shape(found) if opened(found, self.name) is None else None
+        if type(found) is not np.ndarray:
+            found = _joined([_dense(value, self.name) for value in _leaves(found)])
+        vector = np.asarray(found, float).reshape(-1)
+        self.watch.seen(vector)
+        return vector
+
+    def scalar(self, point: np.ndarray) -> float:
+        """The value of a scalar function, without its gradient."""
+        return float(self.value(point)[0])
+
+    def _value_and_slope(self, point: np.ndarray) -> tuple[float, np.ndarray]:
+        value, grads = value_and_grad(self.function, self.wrt)(*self.arguments(point))
+        self.watch.seen(np.asarray([value]))
+        return float(value), self._vector(grads)
+
+    def _vector(self, grads: Any) -> np.ndarray:
+        """What has the structure of a gradient, as a vector."""
+        return _joined([_dense(value, "a gradient") for value in _leaves(grads)])
+
+    # -- derivatives ---------------------------------------------------------------------------
+
+    def product(self, point: np.ndarray, direction: np.ndarray) -> np.ndarray:
+        """The Hessian of a scalar function times a vector."""
+        directions = self.points.directions(np.asarray(direction, float).reshape(-1))
+        v = directions if isinstance(self.wrt, tuple) else directions[0]
+        return self._vector(hvp(self.function, self.wrt)(self.arguments(point), v))
+
+    def hessian(self, point: np.ndarray) -> np.ndarray:
+        """The Hessian of a scalar function."""
+        blocks = hessian(self.function, self.wrt)(*self.arguments(point))
+        count = len(self.points.leaves)
+        return _matrix(list(_leaves(blocks)), count, self.points.sizes)
+
+    def jacobian(self) -> Callable[[np.ndarray], np.ndarray]:
+        """The dense Jacobian of all floats of the result."""
+        derivative = jacobian(self.function, self.wrt)
+
+        def computed(point: np.ndarray) -> np.ndarray:
+            blocks = list(_leaves(derivative(*self.arguments(point))))
+            return _matrix(blocks, len(blocks) // len(self.points.leaves), self.points.sizes)
+
+        return Last(computed)
+
+    def curvatures(self) -> Callable[[np.ndarray], np.ndarray]:
+        """The Hessians of all floats of the result: an array with three axes."""
+        derivative = jacobian(jacobian(self.function, self.wrt), self.wrt)
+        n, sizes = len(self.points.start), self.points.sizes
+
+        def computed(point: np.ndarray) -> np.ndarray:
+            blocks = list(_leaves(derivative(*self.arguments(point))))
+            count = len(sizes) ** 2
+            each = [blocks[k : k + count] for k in range(0, len(blocks), count)]
+            return np.concatenate([_stacked(part, sizes) for part in each]).reshape(-1, n, n)
+
+        return Last(computed)
+
+    @cached_property
+    def _sparse(self) -> SparseDerivative:
+        return jacobian(self.function, self.wrt, sparse=True)
+
+    def sparse_jacobian(self) -> Callable[[np.ndarray], Any]:
+        """The Jacobian as a sparse matrix."""
+        from scipy.sparse import block_array, csr_array
+
+        derivative = self._sparse
+
+        def computed(point: np.ndarray) -> Any:
+            blocks = list(_leaves(derivative(*self.arguments(point))))
+            count = len(self.points.leaves)
+            rows = [blocks[k : k + count] for k in range(0, len(blocks), count)]
+            return csr_array(block_array(rows)).astype(float)
+
+        return Last(computed)
+
+    def is_sparse(self, entries: int) -> bool:
+        """Whether a sparse Jacobian needs much fewer directions than a dense one has columns. Patterns of
+        programs with loops take long to find: these are sparse only if a user says so."""
+        if entries < SPARSE_ENTRIES or self._has_loops():
+            return False
+        try:
+            directions = self._sparse.colors(*self.arguments(self.points.start))
+        except LimitError:
+            return False
+        return directions * SPARSE_SHARE <= len(self.points.start)
+
+    def _has_loops(self) -> bool:
+        types = self.function.describe(self.arguments(self.points.start), {})[0]
+        return any(isinstance(array, Item) for array in arrays_of(self.function.trace(types).func.results))
+
+    def refuse_no_scalar(self, error: Error) -> None:
+        """Raise what tells a user of `minimize` what to write, if the function has not one scalar result."""
+        types = self.function.describe(self.arguments(self.points.start), {})[0]
+        results = self.function.trace(types).func.results
+        if len(results) != 1 or results[0].rank:
+            raise ShapeError(
+                error.cause,
+                remedy=f"minimize takes a scalar function: return one number; if {self.name} returns "
+                "residuals, use adc.least_squares",
+            ) from None
+
+
+def _position(function: str, names: Sequence[str], wrt: Any) -> int:
+    if isinstance(wrt, str) and wrt in names:
+        return names.index(wrt)
+    if isinstance(wrt, int) and not isinstance(wrt, bool) and -len(names) <= wrt < len(names):
+        return wrt % len(names)
+    raise ShapeError(f"{function} has no parameter {wrt!r}", remedy=f"it takes ({', '.join(names)})")
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """The leaves of a result that have floats, in order."""
+    container = opened(value, "the result")
+    if container is not None:
+        for part in container.parts:
+            yield from _leaves(part)
+    elif value is not None:
+        yield value
+
+
+def _dense(value: Any, name: str) -> np.ndarray:
+    """A leaf of a result as a vector; arrays of other libraries too."""
+    if type(value) is np.ndarray:
+        return value.reshape(-1)
+    (one,) = leaves(tree(value, name))
+    if one.dtype is None:
+        raise DtypeError(f"{name} returns {type(value).__name__}, not floats", remedy="return floats")
+    return one.flat()
+
+
+def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:
+    whole = parts[0] if len(parts) == 1 else np.concatenate(parts or [np.zeros(0)])
+    return whole.astype(float)
+
+
+def _matrix(blocks: Sequence[Any], rows: int, sizes: Sequence[int]) -> np.ndarray:
+    """Blocks in the order of rows as one matrix, whose columns are the entries of a point."""
+    if len(blocks) == 1:
+        return np.asarray(blocks[0], float).reshape(-1, sizes[0])
+    count = len(sizes)
+    return np.block(
+        [
+            [np.asarray(b, float).reshape(-1, n) for b, n in zip(blocks[k : k + count], sizes, strict=True)]
+            for k in range(0, rows * count, count)
+        ]
+    )
+
+
+def _stacked(blocks: Sequence[Any], sizes: Sequence[int]) -> np.ndarray:
+    """The second derivatives of one array of results: its entries, then two axes of the point."""
+    count = len(sizes)
+    rows = [
+        np.concatenate(
+            [
+                np.asarray(b, float).reshape(-1, n, m)
+                for b, m in zip(blocks[k * count : (k + 1) * count], sizes, strict=True)
+            ],
+            axis=2,
+        )
+        for k, n in enumerate(sizes)
+    ]
+    return np.concatenate(rows, axis=1)

@@ -1,0 +1,139 @@
+"""The result of a least-squares fit: SciPy's, with the uncertainty of what was fitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import OptimizeResult
+
+from adcompiler.errors import LimitError
+from adcompiler.fit.checks import SolverError
+from adcompiler.fit.points import Points
+from adcompiler.frames import public
+from adcompiler.lazy import cached_property
+
+MOST_PARAMETERS = 5000  # of which a covariance matrix is computed
+
+
+@dataclass
+class Uncertainty:
+    """What the uncertainty of a fit follows from.
+
+    jacobian   of the residuals at the solution
+    weighted   the same with rows weighted by the loss, as SciPy returns it: its square is the cost's Hessian
+    influence  the residuals with the weights of the loss; None for the loss "linear"
+    cost       half the sum of squares
+    absolute   whether residuals are in units of their standard deviation, which is then known to be 1
+    """
+
+    points: Points
+    jacobian: Any
+    weighted: Any
+    influence: np.ndarray | None
+    cost: float
+    absolute: bool
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom: residuals beyond the number of parameters."""
+        return int(self.jacobian.shape[0] - self.jacobian.shape[1])
+
+    @cached_property
+    def cov(self) -> np.ndarray:
+        """The covariance matrix of the parameters; inf if the residuals do not determine all of them."""
+        n = self.jacobian.shape[1]
+        if n > MOST_PARAMETERS:
+            raise LimitError(
+                f"the covariance matrix of {n} parameters is dense",
+                remedy=f"it is computed for at most {MOST_PARAMETERS}; solve with fit.jac for single columns",
+            )
+        inverse = _inverse(self.weighted)
+        if inverse is None or (self.freedom <= 0 and not self.absolute):
+            return np.full((n, n), np.inf)
+        if self.absolute:
+            return inverse
+        if self.influence is None:
+            return inverse * (2 * self.cost / self.freedom)
+        square = self.jacobian.T @ self.jacobian
+        square = square.toarray() if hasattr(square, "toarray") else square
+        scale = float(self.influence @ self.influence) / self.freedom
+        found: np.ndarray = inverse @ square @ inverse * scale
+        return found
+
+    def quantile(self, level: float) -> float:
+        """How many standard errors an interval reaches to each side: of Student's t, or normal."""
+        from scipy.special import ndtri, stdtrit
+
+        if not 0 < level < 1:
+            raise SolverError(f"confidence({level!r}) is no level", remedy="pass a number between 0 and 1")
+        upper = (1 + level) / 2
+        return float(ndtri(upper) if self.absolute else stdtrit(max(self.freedom, 1), upper))
+
+
+def _inverse(matrix: Any) -> np.ndarray | None:
+    """The inverse of a matrix's square; None if its columns are dependent. Columns may differ in scale."""
+    if hasattr(matrix, "toarray"):
+        square = (matrix.T @ matrix).toarray()
+        norms = np.sqrt(np.diagonal(square))
+        if not _positive(norms):
+            return None
+        values, vectors = np.linalg.eigh(square / np.outer(norms, norms))
+        if values[0] <= np.finfo(float).eps * len(norms) * values[-1]:
+            return None
+        found: np.ndarray = (vectors / values) @ vectors.T
+    else:
+        norms = np.linalg.norm(matrix, axis=0)
+        if not _positive(norms) or matrix.shape[0] < matrix.shape[1]:
+            return None
+        _, singular, vectors = np.linalg.svd(matrix / norms, full_matrices=False)
+        if singular[-1] <= np.finfo(float).eps * max(matrix.shape) * singular[0]:
+            return None
+        found = (vectors.T / singular**2) @ vectors
+    return found / np.outer(norms, norms)
+
+
+def _positive(norms: np.ndarray) -> bool:
+    return bool(np.isfinite(norms).all() and (norms > 0).all())
+
+
+class FitResult(OptimizeResult):
+    """SciPy's result of `least_squares`, with the fitted parameters and their uncertainty.
+
+    `.params` is a container like the start. `.cov` is in the order of `.x`.
+    """
+
+    _uncertainty: Uncertainty
+
+    def __init__(self, result: Any, uncertainty: Uncertainty) -> None:
+        super().__init__()
+        self.update(result)
+        self["params"] = uncertainty.points.params(self["x"])
+        object.__setattr__(self, "_uncertainty", uncertainty)
+
+    @property
+    @public
+    def cov(self) -> np.ndarray:
+        """The covariance matrix of the parameters, in the order of `.x`."""
+        return self._uncertainty.cov
+
+    @property
+    @public
+    def stderr(self) -> Any:
+        """The standard errors of the parameters: a container like `.params`."""
+        return self._uncertainty.points.params(self._errors())
+
+    @public
+    def confidence(self, level: float = 0.95) -> tuple[Any, Any]:
+        """The limits of confidence intervals, (lower, upper), each a container like `.params`."""
+        reach = self._uncertainty.quantile(level) * self._errors()
+        params = self._uncertainty.points.params
+        return params(self["x"] - reach), params(self["x"] + reach)
+
+    def _errors(self) -> np.ndarray:
+        found: np.ndarray = np.sqrt(np.diagonal(self._uncertainty.cov))
+        return found
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), "cov", "stderr", "confidence"]

@@ -1,0 +1,74 @@
+"""`root`: SciPy's, with the exact Jacobian where the method uses one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from adcompiler.errors import ShapeError
+from adcompiler.fit.checks import check_method, check_value
+from adcompiler.fit.points import Points
+from adcompiler.fit.problem import Problem
+from adcompiler.fit.watch import Watch
+from adcompiler.frames import public
+
+WITH_JACOBIAN = ("hybr", "lm")
+WITHOUT = (
+    "broyden1",
+    "broyden2",
+    "anderson",
+    "linearmixing",
+    "diagbroyden",
+    "excitingmixing",
+    "krylov",
+    "df-sane",
+)
+
+
+@public
+def root(
+    f: Any,
+    x0: Any,
+    args: Any = (),
+    method: str = "hybr",
+    *,
+    tol: float | None = None,
+    callback: Any = None,
+    options: Mapping[str, Any] | None = None,
+    wrt: Any = None,
+    progress: bool = False,
+) -> Any:
+    """`scipy.optimize.root` of a compiled function, with the exact Jacobian for "hybr" and "lm".
+
+    `f` returns an array, a number or a container with as many floats as `x0` has; "lm" takes more. Other
+    parameters are as in `adc.minimize`. Returns SciPy's result, with the point as a container like `x0` in
+    `.params`. Raises ShapeError for another number of equations, and SolverError for an unknown method.
+    """
+    import scipy.optimize
+
+    solve: Any = scipy.optimize.root
+    points = Points(x0, "x0", wrt if isinstance(wrt, tuple) else None)
+    name = check_method("root", method, (*WITH_JACOBIAN, *WITHOUT))
+    with Watch("root", progress) as watch:
+        problem = Problem("root", f, points, 0 if wrt is None else wrt, args, watch)
+        values = problem.begun(problem.value)
+        check_value("root", problem.name, values)
+        n = len(points.start)
+        if len(values) < n or (len(values) > n and name != "lm"):
+            raise ShapeError(
+                f"the number of equations of {problem.name} is {len(values)}, of unknowns {n}",
+                remedy='root needs as many equations; method="lm" and adc.least_squares take more',
+            )
+        given: dict[str, Any] = (
+            {"jac": problem.jacobian()} if name in WITH_JACOBIAN else {"callback": callback}
+        )
+        result = solve(
+            lambda x: problem.value(x).copy(),
+            points.start,
+            method=name,
+            tol=tol,
+            options=None if options is None else dict(options),
+            **given,
+        )
+    result["params"] = points.params(result.x)
+    return result
