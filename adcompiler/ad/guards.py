@@ -38,14 +38,14 @@ def negation(condition: Element) -> Element:
 def both(guard: Element, condition: Element) -> Element:
     """The conjunction. `i != 3 and i == 2` becomes `i == 2`, which keeps the guards of many stores short."""
     place = _place_of(condition)
-    elsewhere = None if place is None else _elsewhere(guard)
+    elsewhere = None if place is None else _exclusions(guard)
     if place is not None and elsewhere is not None and elsewhere.implied(*place):
         guard = elsewhere.rest
     return condition if guard is TRUE else Apply("logical_and", (guard, condition), "bool")
 
 
 @dataclass(frozen=True, slots=True)
-class _Elsewhere:
+class _Exclusions:
     """The guard `rest` and "`integer` equals none of the first `count` numbers".
 
     `numbers` maps each number to its position, and is shared with longer guards that begin with this one.
@@ -60,7 +60,7 @@ class _Elsewhere:
         """Whether `integer == number` implies that `integer` equals none of the numbers."""
         return integer is self.integer and self.numbers.get(number, self.count) >= self.count
 
-    def longer(self, number: int) -> _Elsewhere:
+    def longer(self, number: int) -> _Exclusions:
         """The guard with one more number."""
         shared = len(self.numbers) == self.count
         numbers = self.numbers if shared else dict(list(self.numbers.items())[: self.count])
@@ -68,10 +68,10 @@ class _Elsewhere:
         return replace(self, numbers=numbers, count=len(numbers))
 
 
-_KNOWN: WeakKeyDictionary[Element, _Elsewhere] = WeakKeyDictionary()
+_KNOWN: WeakKeyDictionary[Element, _Exclusions] = WeakKeyDictionary()
 
 
-def _elsewhere(guard: Element) -> _Elsewhere | None:
+def _exclusions(guard: Element) -> _Exclusions | None:
     """The exclusions at the end of a guard, if its last conditions are `integer != number`."""
     chain = list[tuple[Element, Element, int]]()
     while guard not in _KNOWN:
@@ -85,7 +85,7 @@ def _elsewhere(guard: Element) -> _Elsewhere | None:
     if found is not None and chain and chain[0][1] is not found.integer:
         found = None
     for here, integer, number in reversed(chain):
-        found = _Elsewhere(integer, {number: 0}, 1, guard) if found is None else found.longer(number)
+        found = _Exclusions(integer, {number: 0}, 1, guard) if found is None else found.longer(number)
         _KNOWN[here] = found
     return found
 

@@ -254,7 +254,7 @@ def pull(made: Call, total: Guarded, active: set[Array]) -> Iterator[tuple[Array
     """
     if made.op in CONSTANT:
         return
-    guard = TRUE if total.guard is TRUE else _anywhere(made, total.guard)
+    guard = TRUE if total.guard is TRUE else _any_in_case(made, total.guard)
     for operand, found in PULL[made.op](made, closed(made.shape, mask(total.value, total.guard))):
         if operand in active and found.rank == operand.rank:
             yield operand, Guarded(guard, element_of(found))
@@ -263,7 +263,7 @@ def pull(made: Call, total: Guarded, active: set[Array]) -> Iterator[tuple[Array
             yield operand, Guarded(TRUE, Read(summed(whole, operand), identity(operand.shape)))
 
 
-def _anywhere(made: Call, guard: Element) -> Element:
+def _any_in_case(made: Call, guard: Element) -> Element:
     """Whether a guard holds for any element of a case."""
     bits = select(guard, const(1, "i64"), ZERO)
     count = len(made.cases)

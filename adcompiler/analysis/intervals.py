@@ -49,11 +49,11 @@ def never_negative(form: Linear, ranges: Ranges, facts: Iterable[Linear]) -> boo
         low = lowest(one, ranges, positive)
         if low is None:
             continue
-        if _sure(low):
+        if _is_nonnegative(low):
             return True
         for fact in known:
             bound = lowest(low - fact, ranges, positive)
-            if bound is not None and _sure(bound):
+            if bound is not None and _is_nonnegative(bound):
                 return True
     return False
 
@@ -125,7 +125,7 @@ def _remainder(atom: Element) -> Element | None:
     return None
 
 
-def _sure(form: Linear) -> bool:
+def _is_nonnegative(form: Linear) -> bool:
     """Whether a form of sizes is provably nonnegative, since sizes are."""
     return all(f >= 0 and (a is None or _is_length(a)) for a, f in form.terms.items())
 
@@ -138,7 +138,7 @@ def _is_length(atom: Element) -> bool:
         case Apply(op="maximum", args=args):
             return any(is_const(a, 0) for a in args)
         case Apply(op="floor_divide", args=(x, Const(value=value))):
-            return value > 0 and _sure(linear(x))
+            return value > 0 and _is_nonnegative(linear(x))
     return False
 
 

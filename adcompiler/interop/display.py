@@ -43,7 +43,7 @@ def formula(f: Any, args: Sequence[Any], gradient: bool) -> str:
         return _aligned([*_values(f, types, LONGEST), *_gradient(f, types, LONGEST)])
     from sympy import latex
 
-    forms = [form for _, form in _written(f, types, LONGEST)[1]]
+    forms = [form for _, form in _symbolic(f, types, LONGEST)[1]]
     text: str = latex(forms[0] if len(forms) == 1 else tuple(forms))
     return text
 
@@ -112,7 +112,7 @@ def _values(f: Any, types: Types, longest: int) -> Iterator[str]:
     """`f(x, y) = ...`, or an equation for each of several results."""
     from sympy import latex
 
-    func, forms = _written(f, types, longest)
+    func, forms = _symbolic(f, types, longest)
     names = ", ".join(_name(n) for n in func.input_names)
     if len(forms) > 1 and not any(indices for indices, _ in forms):
         forms = [((), tuple(form for _, form in forms))]
@@ -125,7 +125,7 @@ def _gradient(f: Any, types: Types, longest: int) -> Iterator[str]:
     """An equation for the derivative by each parameter."""
     from sympy import latex
 
-    func, forms = _written(grad(f), types, longest)
+    func, forms = _symbolic(grad(f), types, longest)
     wanted = f.inputs_of(f.positions(None, types), types)
     for k, (indices, form) in zip(wanted, forms, strict=True):
         by = _indexed(_name(func.input_names[k]), indices)
@@ -148,7 +148,7 @@ def _indexed(name: str, indices: Sequence[Any]) -> str:
     return f"{{{name}}}_{{{','.join(map(str, indices))}}}" if indices else name
 
 
-def _written(f: Any, types: Types, longest: int) -> tuple[Func, list[Written]]:
+def _symbolic(f: Any, types: Types, longest: int) -> tuple[Func, list[Written]]:
     """The program of a function and its results in SymPy."""
     func = f.trace(types).func
     count = length(func)

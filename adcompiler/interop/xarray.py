@@ -76,7 +76,7 @@ def labelled(array: np.ndarray, along: Sequence[Sequence[Along]], name: Any) -> 
     dims = list(_names(along))
     made = xr.DataArray(array, dims=dims, name=name)
     for source, own in _sources(along, dims):
-        made = made.assign_coords(_lying(source.more, own, made.coords))
+        made = made.assign_coords(_coordinates_along(source.more, own, made.coords))
     for dim, axes in zip(dims, along, strict=True):
         index = next((m.labels[a].index for m, a in axes if m.labels[a].index is not None), None)
         if dim not in made.indexes and index is not None and index.nlevels == 1:
@@ -108,7 +108,7 @@ def _sources(
     yield from found.values()
 
 
-def _lying(coords: Any, dims: set[Hashable], taken: Any) -> Any:
+def _coordinates_along(coords: Any, dims: set[Hashable], taken: Any) -> Any:
     """The coordinates along some dimensions that are not taken yet."""
     drop = [n for n, c in coords.items() if not set(c.dims) <= dims or n in taken]
     return coords.to_dataset().drop_vars(drop).coords

@@ -247,7 +247,7 @@ class _Nest:
     def across(self) -> Lanes:
         """The loop with its iterations as lanes."""
         loop = self.loop
-        together = _Across(self).body(loop.body)
+        together = _VectorStatements(self).body(loop.body)
         counts = assigned(*together) + Counter(name + LANE for name in self.totals)
         stored = {at.array for at, stored, _ in self.places if stored}
         fill = [self.copied(name, back=False) for name in self.copies]
@@ -305,7 +305,7 @@ def _operation(statement: Stmt) -> str:
     return ""
 
 
-class _Across(Rewriter):
+class _VectorStatements(Rewriter):
     """Statements for all lanes: variables of an iteration become vectors."""
 
     def __init__(self, nest: _Nest) -> None:
@@ -334,7 +334,7 @@ class _Across(Rewriter):
 
     def alone(self, s: For) -> LaneByLane:
         """A loop that each lane runs separately."""
-        loop = _OfOne(self.nest.rows).stmt(s)
+        loop = _SingleLane(self.nest.rows).stmt(s)
         assert isinstance(loop, For)
         used = sorted((reads(loop).keys() & self.names) - assigned(loop).keys())
         return LaneByLane(self.expr(s.start), self.expr(s.stop), loop, used)
@@ -349,7 +349,7 @@ class _Across(Rewriter):
         return Lane(name, self.all(at.indices), row=row, beside=beside)
 
 
-class _OfOne(Rewriter):
+class _SingleLane(Rewriter):
     """Statements for one lane: its elements of rows are interleaved with those of the others."""
 
     def __init__(self, rows: Collection[str]) -> None:

@@ -115,7 +115,7 @@ class Carries:
     def values(self, arrays: Sequence[Array]) -> list[Value]:
         """The carried values, read from arrays whose leading axes are the open axes."""
         return [
-            Value(t.shape, Read(a, self.lead(t) + _behind(t)), t.weak, held if t.shape else None)
+            Value(t.shape, Read(a, self.lead(t) + _own_indices(t)), t.weak, held if t.shape else None)
             for t, a, held in zip(self.types, arrays, self.held, strict=True)
         ]
 
@@ -234,7 +234,7 @@ def _ranked(shape: Shape) -> str:
     return f"an array of rank {len(shape)}" if shape else "a scalar"
 
 
-def _behind(kind: CarriedType) -> tuple[Element, ...]:
+def _own_indices(kind: CarriedType) -> tuple[Element, ...]:
     """The indices of a value's own axes."""
     return tuple(ZERO if unit(n) else Index(k) for k, n in enumerate(kind.shape))
 

@@ -252,10 +252,10 @@ class Aliases:
                 found.append(Held(end.storage, end.storage.store))
             else:
                 found.append(self.fresh(head, end))
-                self._apart(found, heads, ends)
+                self._keep_distinct(found, heads, ends)
         return found
 
-    def _apart(self, found: Holds, heads: Holds, ends: Holds) -> None:
+    def _keep_distinct(self, found: Holds, heads: Holds, ends: Holds) -> None:
         """Arrays exchanged in a loop stay distinct."""
         k = len(found) - 1
         last, head, end = found[k], heads[k], ends[k]

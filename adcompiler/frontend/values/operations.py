@@ -122,11 +122,11 @@ def narrowed(sizes: Sizes, binders: Binders, args: Sequence[AnyValue], span: Spa
         for (n, axis), length in lengths.items():
             if longer and length in sizes.single:
                 _demand(sizes, binders, length, longer[0], span)
-                found[n] = _alone(found[n], axis)
+                found[n] = _first_along(found[n], axis)
     return found
 
 
-def _alone(value: Value, axis: int) -> Value:
+def _first_along(value: Value, axis: int) -> Value:
     """A value with one axis reduced to length 1."""
     shape = (*value.shape[:axis], ONE, *value.shape[axis + 1 :])
     return Value(shape, substitute(value.element, {axis: ZERO}), value.weak)

@@ -177,7 +177,7 @@ class Places:
         for other, place in self.order.items():
             own = other in beside and (held or beside.index(other) <= beside.index(task))
             for at in self.places(slot, other) if place >= self.order[task] else ():
-                if not (own and at == tuple(spot)) and not _apart(at, spot):
+                if not (own and at == tuple(spot)) and not _are_distinct(at, spot):
                     return False
         self.over.setdefault(task, set()).add(slot)
         return True
@@ -189,7 +189,7 @@ class Places:
     def holds(self, slot: Array, task: Task, spot: Sequence[Element]) -> bool:
         """Whether a task reads a carried spot unconditionally. A variable then holds it, or the result
         computed from it, for later tasks."""
-        reads = [r for r in _sure(task.array.elements) if isinstance(r, Read) and r.array is slot]
+        reads = [r for r in _unconditional(task.array.elements) if isinstance(r, Read) and r.array is slot]
         return any(tuple(substitute(i, task.index) for i in r.args) == tuple(spot) for r in reads)
 
     def put_off(self, slot: Array, task: Task) -> None:
@@ -252,7 +252,7 @@ class Places:
         return [a for r in results for a in ([s.array for s in r] if isinstance(r, tuple) else [r])]
 
 
-def _sure(elements: Sequence[Element]) -> set[Element]:
+def _unconditional(elements: Sequence[Element]) -> set[Element]:
     """The elements evaluated unconditionally: for a select, its condition and what both sides evaluate."""
     found: dict[Element, set[Element]] = {}
     for e in postorder(elements, lambda e: e.args):
@@ -264,7 +264,7 @@ def _sure(elements: Sequence[Element]) -> set[Element]:
     return set().union(*(found[e] for e in elements))
 
 
-def _apart(one: Sequence[Element], other: Sequence[Element]) -> bool:
+def _are_distinct(one: Sequence[Element], other: Sequence[Element]) -> bool:
     """Whether two places are known to differ."""
     return any(
         isinstance(a, Const) and isinstance(b, Const) and a is not b for a, b in zip(one, other, strict=True)

@@ -53,7 +53,7 @@ class _Hoist(Rewriter):
     def array(self, array: Array) -> Array:
         axes = {k for k, n in enumerate(array.domain) if not is_const(n, 1)}
         if isinstance(array, Accumulate):
-            array = _apart(array)
+            array = _precomputed(array)
         if len(axes) < 2:
             return array
         order = self.orders[array] if array in self.orders else loop_order(array)
@@ -61,12 +61,14 @@ class _Hoist(Rewriter):
         far = set(long_axes(array))
         new: dict[Element, Read] = {}
         if len(far) > 1:
-            new.update((e, _own(array, e)) for e in elements_of(array.elements) if _strided(e, order[-1]))
+            new.update(
+                (e, _separate_read(array, e)) for e in elements_of(array.elements) if _strided(e, order[-1])
+            )
         for part in self.parts(array, len(axes)):
             long = len(part.axes & far)
             stored = part.axes not in hoisted and (long <= 1 or len(far) > max(long, 2))
             if stored or (len(part.axes) == long == 1 and _is_ready(part)):
-                new[part] = _own(array, part, order if array in self.orders else ())
+                new[part] = _separate_read(array, part, order if array in self.orders else ())
                 if array in self.orders and long > 2:  # parts of it may be over still fewer axes
                     own = new[part]
                     new[part] = Read(self.array(own.array), own.args)
@@ -98,7 +100,7 @@ def _is_ready(part: Element) -> bool:
     return all(isinstance(e.array, Input) for e in elements_of((part,)) if isinstance(e, Read))
 
 
-def _apart(array: Accumulate) -> Array:
+def _precomputed(array: Accumulate) -> Array:
     """Let a scatter of costly values read them from an array: a scatter loop is neither vectorised nor
     parallel, but the loop that computes the values is."""
     value = array.body
@@ -106,7 +108,7 @@ def _apart(array: Accumulate) -> Array:
         value = value.args[0]
     if len(long_axes(array)) > 1 or not costly(value, {}):
         return array
-    own = _own(array, value)
+    own = _separate_read(array, value)
     return with_elements(array, lambda elements: rewrite(elements, lambda e: e, {value: own}))
 
 
@@ -118,7 +120,7 @@ def _strided(element: Element, innermost: int) -> bool:
     return plain and isinstance(element.args[-1], Const) and not is_const(element.array.shape[-1], 1)
 
 
-def _own(array: Array, part: Element, order: Sequence[int] = ()) -> Read:
+def _separate_read(array: Array, part: Element, order: Sequence[int] = ()) -> Read:
     """`part` as a read of an array over its own axes, in the order given by `order`."""
     axes = [k for k in order if k in part.axes] or sorted(part.axes)
     body = substitute(part, {k: Index(p) for p, k in enumerate(axes)})

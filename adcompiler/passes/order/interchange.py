@@ -98,11 +98,11 @@ def _chosen(one: Side, other: Side) -> Side:
     if all(before):
         return []
     first, last = (one, other) if before[0] or (not before[1] and len(one) < len(other)) else (other, one)
-    can = [side for side in (first, last) if all(map(_may, side))]
+    can = [side for side in (first, last) if all(map(_is_interchangeable, side))]
     return can[0] if can and (can[0] is first or not any(before)) else []
 
 
-def _may(array: Array) -> bool:
+def _is_interchangeable(array: Array) -> bool:
     """Whether an array is a sum whose loops may be interchanged: it adds to a register."""
     is_sum = isinstance(array, Reduce) and array.op == "sum" and is_float(array.dtype)
     return is_sum and array.rank == 1 and loop_order(array)[0] == 0

@@ -126,17 +126,17 @@ class Zeros:
             case Apply(op=op) if op in BOUNDED and parts[0] is not None:
                 return apply("maximum", one, parts[0])  # of infinity it is NaN
             case Select():
-                return _together("maximum", parts[1:])
+                return _combined("maximum", parts[1:])
             case Apply(op="add" | "subtract"):
-                return _together("add", parts)
+                return _combined("add", parts)
             case Apply(op="multiply" | "negative" | "abs" | "strict" | "exp" as op):
-                return parts[0] if op in SIGNS else _together(op, parts)
+                return parts[0] if op in SIGNS else _combined(op, parts)
             case Read(array=Input() as array):
                 return _largest(array)
             case Read(array=Map() as array) if depth < MOST_DEPTH:
                 return self.magnitude(array.body, depth + 1)
             case Read(array=Reduce(op="sum") as array) if depth < MOST_DEPTH:
-                return _together("multiply", (*_counts(array), self.magnitude(array.body, depth + 1)))
+                return _combined("multiply", (*_counts(array), self.magnitude(array.body, depth + 1)))
         return None
 
 
@@ -144,7 +144,7 @@ def _either(a: Support, b: Support) -> Support:
     return Support(either(a.region, b.region), tuple(dict.fromkeys((*a.finite, *b.finite))))
 
 
-def _together(op: str, parts: Sequence[Element | None]) -> Element | None:
+def _combined(op: str, parts: Sequence[Element | None]) -> Element | None:
     known = [p for p in parts if p is not None]
     return apply(op, *known) if len(known) == len(parts) else None
 

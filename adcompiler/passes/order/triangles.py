@@ -201,7 +201,7 @@ class _Laid(Rewriter):
             if lanes < array.rank - 1:
                 self.last[array] = lanes
         for array, lanes in self.lanes.items():
-            for read in _apart(array, lanes):
+            for read in _strided_reads(array, lanes):
                 axis = read.args.index(Index(lanes)) if Index(lanes) in read.args else -1
                 if isinstance(read.array, Map | Reduce) and read.array not in fixed and axis >= 0:
                     self.last.setdefault(read.array, axis)
@@ -248,7 +248,7 @@ class _Laid(Rewriter):
         return made
 
 
-def _apart(array: Array, lanes: int) -> list[Read]:
+def _strided_reads(array: Array, lanes: int) -> list[Read]:
     """The reads that are not contiguous along the lanes."""
     reads = (e for e in elements_of(array.elements) if isinstance(e, Read) and len(e.args) > 1)
     return [e for e in reads if lanes in e.axes and e.args[-1] is not Index(lanes)]
@@ -257,7 +257,7 @@ def _apart(array: Array, lanes: int) -> list[Read]:
 def _copying(array: Array, lanes: int) -> Array:
     """An array that reads copies with contiguous lanes, if these are no larger than the originals."""
     new: dict[Element, Element] = {}
-    for read in _apart(array, lanes):
+    for read in _strided_reads(array, lanes):
         axes = (*sorted(read.axes - {lanes}), lanes)
         if len(axes) <= len(read.args):
             body = substitute(read, {k: Index(p) for p, k in enumerate(axes)})

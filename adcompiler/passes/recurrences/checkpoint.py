@@ -114,7 +114,7 @@ def _rest(loop: Loop, inits: Sequence[Array], done: Element, rest: Element) -> G
     roots = Replace({inner.step: Map((), number)}).run(roots_of(inner))
     count = len(inner.carried)
     carried = tuple(Carried(init, c.slot, r) for init, c, r in zip(inits, inner.carried, roots, strict=False))
-    rows = tuple((_behind(whole, done, rest), row) for whole, row in inner.rows)
+    rows = tuple((_remaining_rows(whole, done, rest), row) for whole, row in inner.rows)
     found = build(Body(rest, local, carried, rows, tuple(roots[count:]), None, loop.backward))
     return found.finals, found.outs
 
@@ -141,7 +141,7 @@ def _blocks(whole: Array, segments: Element, iterations: Element) -> Array:
     return _rows_at(whole, (segments, iterations), row)
 
 
-def _behind(whole: Array, done: Element, rest: Element) -> Array:
+def _remaining_rows(whole: Array, done: Element, rest: Element) -> Array:
     """The rows of a scanned array after the first `done`; zeros beyond its end."""
     return _rows_at(whole, (rest,), apply("add", done, Index(0)))
 

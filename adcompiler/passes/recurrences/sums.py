@@ -73,11 +73,11 @@ class _Sums(Rewriter):
     def without_sums(self, loop: Loop) -> list[Array]:
         """The results of a loop, with its sums moved out."""
         if loop not in self.made:
-            self.made[loop] = _apart(loop)
+            self.made[loop] = _split(loop)
         return self.made[loop]
 
 
-def _apart(loop: Loop) -> list[Array]:
+def _split(loop: Loop) -> list[Array]:
     """The results of a loop; those it only adds up are computed outside."""
     if loop.length is None:
         return list(loop.items)
