@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from adcompiler.errors import ShapeError
-from adcompiler.ir.bodies import Body, Carried, build, closed_rule, fresh, like, opened, roots_of
+from adcompiler.ir.bodies import Body, Carried, Replace, build, closed_rule, fresh, like, opened, roots_of
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -77,17 +77,19 @@ def batch(results: Sequence[Array], batched: Mapping[Array, Array], axes: Shape)
     """`results` with leading axes of lengths `axes`, where the arrays `batched` are replaced by arrays
     that have those leading axes. A result that depends on none of them stays as it is."""
     found: dict[Array, Array] = dict(batched)
+    same: dict[Array, Array] = {}  # what loops give that does not depend on the case
     for array in arrays_of(results):
         if array not in found and any(a in found for a in arrays_read(array)):
             assert not isinstance(array, Input)
             if isinstance(array, Item):
-                _loop(array.loop, found, axes)
+                same |= _loop(array.loop, found, axes)
                 continue
             found[array] = (
                 _ruled(array, found, axes) if isinstance(array, Ruled) else _array(array, found, axes)
             )
     follow(found)
-    return [found.get(result, result) for result in results]
+    made = [found.get(result, result) for result in results]
+    return list(Replace(same).run(made)) if same else made
 
 
 def _array(array: Array, found: Mapping[Array, Array], axes: Shape) -> Array:
@@ -196,8 +198,9 @@ def moved(array: Array, first: int, second: int) -> Array:
 # -- loops ---------------------------------------------------------------------------------------------
 
 
-def _loop(loop: Loop, found: dict[Array, Array], axes: Shape) -> None:
-    """What a loop gives for all cases at once; cases that are done early stay as they are."""
+def _loop(loop: Loop, found: dict[Array, Array], axes: Shape) -> dict[Array, Array]:
+    """Add to `found` what a loop gives for all cases at once; cases that are done early stay as they are.
+    Returns what it gives that does not depend on the case, now by the loop for all cases."""
     body = opened(loop)
     rows = {row: found[whole] for whole, row in body.rows if whole in found}
     places: dict[Array, Array] = {row: _place(row, found, axes) for row in rows}
@@ -228,14 +231,19 @@ def _loop(loop: Loop, found: dict[Array, Array], axes: Shape) -> None:
         carried.append(Carried(Map(axes, ZERO), iterations, Map(axes, more_iterations)))
     length = None if body.length is None else _longest(body.length, found, axes)
     built = build(Body(length, body.step, tuple(carried), scanned, tuple(outs), test, body.backward))
-    found |= {
-        i: f for i, f, c in zip(loop.items, built.finals, body.carried, strict=False) if c.slot in slots
-    }
+    same: dict[Array, Array] = {}
+    for item, final, c in zip(loop.items, built.finals, body.carried, strict=False):
+        (found if c.slot in slots else same)[item] = final
     for item, stack, out, old in zip(loop.items[count:], built.outs, outs, body.outs, strict=False):
         if out is not old:
             found[item] = moved(stack, 1, len(axes))
+        else:
+            same[item] = stack
     if len(built.finals) > count:
         found[loop.items[-1]] = built.finals[-1]
+    elif built.count is not None:
+        same[loop.items[-1]] = built.count
+    return same
 
 
 def _place(slot: Array, found: Mapping[Array, Array], axes: Shape) -> Array:

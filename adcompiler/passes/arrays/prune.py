@@ -57,7 +57,7 @@ class _Prune(Rewriter):
 
     def run(self, results: Iterable[Array]) -> tuple[Array, ...]:
         roots = super().run(results)
-        seen: set[Loop | tuple[Loop, Loop]] = set()
+        seen: set[tuple[object, ...]] = set()
         while True:
             loops = list(dict.fromkeys(a.loop for a in arrays_of(roots) if isinstance(a, Item)))
             change = _first_change(loops, roots, seen)
@@ -76,14 +76,15 @@ class _Prune(Rewriter):
 
 
 def _first_change(
-    loops: Sequence[Loop], roots: Sequence[Array], seen: set[Loop | tuple[Loop, Loop]]
+    loops: Sequence[Loop], roots: Sequence[Array], seen: set[tuple[object, ...]]
 ) -> dict[Array, Array] | None:
     """Replacements for the results of some loop. `seen` holds loops that need no change, and pairs that do
     not merge."""
     used = {a for a in arrays_of(roots) if isinstance(a, Item)} | {r for r in roots if isinstance(r, Item)}
     for loop in loops:
-        change = {} if loop in seen else _needed(loop, used)
-        seen.add(loop)
+        key = loop, *(i in used for i in loop.items)
+        change = {} if key in seen else _needed(loop, used)
+        seen.add(key)
         if change:
             return change
     for pair in permutations(loops, 2):

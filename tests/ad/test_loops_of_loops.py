@@ -1,0 +1,56 @@
+"""Loops inside of loops whose results reach each other: what one no longer needs, the others do not read."""
+
+import numpy as np
+from numba import njit
+
+import adcompiler as adc
+
+
+@njit
+def bounded(sigma2, var_bounds):
+    if sigma2 < var_bounds[0]:
+        sigma2 = var_bounds[0]
+    elif sigma2 > var_bounds[1]:
+        if not np.isinf(sigma2):
+            sigma2 = var_bounds[1] + np.log(sigma2 / var_bounds[1])
+        else:
+            sigma2 = var_bounds[1] + 1000
+    return sigma2
+
+
+@njit
+def garch(parameters, fresids, sresids, sigma2, p, o, q, nobs, backcast, var_bounds):
+    for t in range(nobs):
+        loc = 0
+        sigma2[t] = parameters[loc]
+        loc += 1
+        for j in range(p):
+            if t - 1 - j < 0:
+                sigma2[t] += parameters[loc] * backcast
+            else:
+                sigma2[t] += parameters[loc] * fresids[t - 1 - j]
+            loc += 1
+        for j in range(o):
+            if t - 1 - j < 0:
+                sigma2[t] += parameters[loc] * 0.5 * backcast
+            else:
+                sigma2[t] += parameters[loc] * fresids[t - 1 - j] * (sresids[t - 1 - j] < 0)
+            loc += 1
+        for j in range(q):
+            if t - 1 - j < 0:
+                sigma2[t] += parameters[loc] * backcast
+            else:
+                sigma2[t] += parameters[loc] * sigma2[t - 1 - j]
+            loc += 1
+        sigma2[t] = bounded(sigma2[t], var_bounds[t])
+    return sigma2
+
+
+def test_a_recursion_with_three_inner_loops_has_second_derivatives():
+    """The loops are pruned until each carries only what the others, pruned as well, need of it."""
+    random = np.random.default_rng(0)
+    residuals = random.normal(size=8)
+    bounds = np.column_stack([np.full(8, 1e-6), np.full(8, 1e6)])
+    data = residuals**2, np.sign(residuals), np.zeros(8), 1, 0, 1, 8, 1.0, bounds
+    f = adc.function(garch, backend="numpy")
+    assert adc.check_grad(f, np.array([0.1, 0.1, 0.8]), *data, order=2) < 1e-6
