@@ -33,6 +33,8 @@ METHODS: Mapping[str, str] = {
     "dogleg": "hessian",
     "trust-exact": "hessian",
 }
+WITH_CONSTRAINTS = ("SLSQP", "trust-constr", "COBYLA", "COBYQA")
+WITH_BOUNDS = ("L-BFGS-B", "TNC", "Nelder-Mead", "Powell", *WITH_CONSTRAINTS)
 
 
 @public
@@ -63,7 +65,8 @@ def minimize(
 
     Returns SciPy's result, with the point as a container like `x0` in `.params`. Value and gradient are
     computed together, once for each point. Raises ShapeError if `f` does not return one scalar, and
-    SolverError, a ValueError, for an unknown method and for starts that are not finite.
+    SolverError, a ValueError, for an unknown method, for bounds or constraints that a method does not take,
+    and for starts that are not finite.
     """
     import scipy.optimize
 
@@ -93,9 +96,16 @@ def minimize(
 
 def _method(method: str | None, bounds: bool, constraints: bool) -> str:
     """The method: as SciPy chooses it, if none is given."""
-    if method is not None:
-        return check_method("minimize", method, METHODS)
-    return "SLSQP" if constraints else "L-BFGS-B" if bounds else "BFGS"
+    if method is None:
+        return "SLSQP" if constraints else "L-BFGS-B" if bounds else "BFGS"
+    name = check_method("minimize", method, METHODS)
+    asked = (("bounds", bounds, WITH_BOUNDS), ("constraints", constraints, WITH_CONSTRAINTS))
+    for what, given, able in asked:
+        if given and name not in able:
+            raise SolverError(
+                f"the method {name!r} takes no {what}", remedy=f"use one of {', '.join(map(repr, able))}"
+            )
+    return name
 
 
 def _derivatives(problem: Problem, level: str) -> dict[str, Any]:

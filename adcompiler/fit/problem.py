@@ -221,8 +221,8 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 def _dense(value: Any, name: str) -> np.ndarray:
     """A leaf of a result as a vector; arrays of other libraries too."""
-    if type(value) is np.ndarray:
-        return value.reshape(-1)
+    if isinstance(value, np.ndarray | np.floating | float) and np.result_type(value).kind == "f":
+        return np.reshape(value, -1)
     (one,) = leaves(tree(value, name))
     if one.dtype is None:
         raise DtypeError(f"{name} returns {type(value).__name__}, not floats", remedy="return floats")

@@ -12,7 +12,7 @@ from scipy import optimize
 
 import adcompiler as adc
 
-QUICK = ("Misra1a", "BoxBOD", "Thurber", "Lanczos3")
+QUICK = ("Misra1a", "BoxBOD", "Thurber", "Lanczos3", "Nelson")
 # Exact data: their residuals are as large as the rounding of float64, and so is the certified deviation.
 DEVIATION = {"Lanczos1": 5e-3}
 

@@ -139,6 +139,8 @@ def test_progress(monkeypatch):
         (bowl, "start", {}, "x0 has no floats"),
         (bowl, [1j], {}, "complex"),
         (bowl, [1.0], {"method": "BFG"}, "minimize has no method 'BFG'"),
+        (bowl, [1.0], {"method": "bfgs", "bounds": [(0, 1)]}, "the method 'BFGS' takes no bounds"),
+        (bowl, [1.0], {"method": "TNC", "constraints": {"type": "eq", "fun": bowl}}, "takes no constraints"),
         (bowl, [1.0, 2.0], {"bounds": [(0, 1)]}, "1 bounds for 2 numbers"),
         (bowl, [1.0, 2.0], {"bounds": [(0, 1), (3, 2)]}, r"bounds of number 1 are \(3.0, 2.0\)"),
         (bowl, [1.0], {"args": (1.0, 2.0)}, "args has 2 values, but bowl takes 1 besides x"),
