@@ -33,10 +33,10 @@ def check_finite(name: str, values: Any) -> None:
         raise SolverError(f"{shown} is {array[place]}", remedy=f"pass finite numbers as {name}")
 
 
-def check_value(what: str, name: str, values: Any) -> None:
-    """Raise SolverError if a function is not finite at the start."""
+def check_value(what: str, name: str, values: Any, of: str = "") -> None:
+    """Raise SolverError if a function, or a derivative `of` it, is not finite at the start."""
     if not np.isfinite(values).all():
         raise SolverError(
-            f"{what}: {name} is not finite at the start",
+            f"{what}: {of}{name} is not finite at the start",
             remedy=f"start elsewhere; adc.explain_nan({name}, ...) finds the operation it comes from",
         )

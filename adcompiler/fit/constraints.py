@@ -10,6 +10,7 @@ import numpy as np
 from adcompiler.api.function import Function
 from adcompiler.api.numba_functions import of_numba
 from adcompiler.errors import DtypeError
+from adcompiler.fit.checks import SolverError
 from adcompiler.fit.points import Points
 from adcompiler.fit.problem import Problem
 
@@ -27,6 +28,11 @@ def _constraint(constraint: Any, points: Points, wrt: Any, products: bool) -> An
 
     kind: Any = scipy.optimize.NonlinearConstraint
     if isinstance(constraint, dict):
+        if constraint.get("type") not in ("eq", "ineq"):
+            raise SolverError(
+                f"a constraint has the type {constraint.get('type')!r}",
+                remedy='"eq" for fun(x) = 0, "ineq" for fun(x) >= 0',
+            )
         if "fun" not in constraint or not _is_compiled(constraint["fun"]):
             return _plain(constraint, points)
         made = _Constraint.of(constraint["fun"], points, wrt, constraint.get("args", ()))

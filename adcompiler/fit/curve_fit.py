@@ -135,7 +135,12 @@ class Weights:
 def _array(name: str, value: Any) -> np.ndarray:
     """Data as an array of float64."""
     try:
-        array = np.asarray(as_numpy(name, value), float)
+        given = np.asarray(as_numpy(name, value))
+        if given.dtype.kind == "c":
+            raise DtypeError(f"{name} is complex", remedy="fit real and imaginary parts, side by side")
+        array = given.astype(float)
+    except DtypeError:
+        raise
     except (ValueError, TypeError) as error:
         raise DtypeError(f"{name} is not an array of numbers: {error}", remedy="pass arrays") from None
     check_finite(name, array)
@@ -158,9 +163,14 @@ def _split(model: Function, names: Sequence[str], inputs: Sequence[np.ndarray], 
             return count, len(free) > 1 or isinstance(p0, dict) or np.ndim(p0) == 1
         if len(free) == 1:
             return count, False
-    variables, listed = len(inputs), ", ".join(names)
+    variables, listed, free = len(inputs), ", ".join(names), names[several:]
+    if isinstance(p0, dict):
+        raise ShapeError(
+            f"p0 has the keys {', '.join(map(repr, p0))}, but the parameters are {', '.join(free)}",
+            remedy="pass a dict with their names as keys, or a sequence of their values",
+        )
     raise ShapeError(
-        f"p0 has {size} values, but {model.__name__}({listed}) has {len(names) - several} parameters besides "
+        f"p0 has {size} values, but {model.__name__}({listed}) has {len(free)} parameters besides "
         f"{variables} of xdata",
         remedy="the independent variables come first, then a parameter for each of p0",
     )

@@ -23,13 +23,13 @@ OPTIONS = (
     "callback",
 )  # fmt: skip
 
-# The derivative of each loss by z, the square of a scaled residual.
-SLOPES: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
-    "linear": np.ones_like,
-    "soft_l1": lambda z: 1 / np.sqrt(1 + z),
-    "huber": lambda z: np.where(z <= 1, 1.0, 1 / np.sqrt(np.maximum(z, 1.0))),
-    "cauchy": lambda z: 1 / (1 + z),
-    "arctan": lambda z: 1 / (1 + z**2),
+# The first and second derivative of each loss by z, the square of a scaled residual.
+LOSSES: Mapping[str, Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]] = {
+    "linear": lambda z: (np.ones_like(z), np.zeros_like(z)),
+    "soft_l1": lambda z: ((1 + z) ** -0.5, -((1 + z) ** -1.5) / 2),
+    "huber": lambda z: (np.maximum(z, 1) ** -0.5, np.where(z <= 1, 0.0, -(np.maximum(z, 1) ** -1.5) / 2)),
+    "cauchy": lambda z: (1 / (1 + z), -1 / (1 + z) ** 2),
+    "arctan": lambda z: (1 / (1 + z**2), -2 * z / (1 + z**2) ** 2),
 }
 
 
@@ -116,11 +116,18 @@ def solved(residuals: Residuals, method: str, bounds: Any, loss: Any, options: M
 
     solve: Any = scipy.optimize.least_squares
     name = check_method(residuals.what, method, METHODS)
-    _check_options(residuals.what, loss, options)
+    _check_options(residuals.what, name, loss, options)
     points, jacobian = residuals.points, residuals.jacobian
     first = residuals.value(points.start)
     check_value(residuals.what, residuals.name, first)
     _check_counts(residuals, len(first), name)
+    slopes = jacobian(points.start)
+    check_value(
+        residuals.what,
+        residuals.name,
+        slopes.data if hasattr(slopes, "toarray") else slopes,
+        "the Jacobian of ",
+    )
     limits = _limits(points, bounds, name)
     result = solve(
         lambda x: residuals.value(x).copy(),
@@ -131,27 +138,26 @@ def solved(residuals: Residuals, method: str, bounds: Any, loss: Any, options: M
         loss=loss,
         **options,
     )
-    influence = None
+    influence = weights = None
     if loss != "linear":
-        influence = result.fun * _slope(loss, (result.fun / options.get("f_scale", 1.0)) ** 2)
-    uncertainty = Uncertainty(
-        points, jacobian(result.x), result.jac, influence, float(result.cost), residuals.absolute
-    )
-    return FitResult(result, uncertainty)
+        z = (result.fun / options.get("f_scale", 1.0)) ** 2
+        first, second = np.asarray(loss(z))[1:] if callable(loss) else LOSSES[loss](z)
+        influence, weights = result.fun * first, first + 2 * z * second
+    slopes = jacobian(result.x)
+    found = Uncertainty(points, slopes, weights, influence, float(result.cost), residuals.absolute)
+    return FitResult(result, found)
 
 
-def _slope(loss: Any, z: np.ndarray) -> np.ndarray:
-    return np.asarray(loss(z)[1]) if callable(loss) else SLOPES[loss](z)
-
-
-def _check_options(what: str, loss: Any, options: Mapping[str, Any]) -> None:
+def _check_options(what: str, method: str, loss: Any, options: Mapping[str, Any]) -> None:
+    if loss != "linear" and method == "lm":
+        raise SolverError('method "lm" takes no loss', remedy='use method="trf" or "dogbox"')
     for key in options:
         if key not in OPTIONS:
             remedy = "the Jacobian is exact: omit it" if key == "jac" else f"it takes {', '.join(OPTIONS)}"
             raise SolverError(f"{what} has no option {key!r}", remedy=remedy)
-    if not callable(loss) and (not isinstance(loss, str) or loss not in SLOPES):
+    if not callable(loss) and (not isinstance(loss, str) or loss not in LOSSES):
         raise SolverError(
-            f"{what} has no loss {loss!r}", remedy=f"use one of {', '.join(map(repr, SLOPES))}, or a function"
+            f"{what} has no loss {loss!r}", remedy=f"use one of {', '.join(map(repr, LOSSES))}, or a function"
         )
 
 

@@ -117,7 +117,9 @@ def _derivatives(problem: Problem, level: str) -> dict[str, Any]:
             if len(value) != 1:
                 raise ShapeError(f"{problem.name} returns {len(value)} numbers, not a scalar")
         else:
-            value = problem.begun(both)[0]
+            value, slope = problem.begun(both)
+            check_value("minimize", problem.name, value)
+            check_value("minimize", problem.name, slope, "the gradient of ")
     except (ShapeError, DtypeError) as error:
         problem.refuse_no_scalar(error)
         raise

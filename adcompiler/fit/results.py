@@ -22,15 +22,15 @@ class Uncertainty:
     """What the uncertainty of a fit follows from.
 
     jacobian   of the residuals at the solution
-    weighted   the same with rows weighted by the loss, as SciPy returns it: its square is the cost's Hessian
-    influence  the residuals with the weights of the loss; None for the loss "linear"
+    weights    the second derivative of the loss by each residual; None for the loss "linear"
+    influence  the first one
     cost       half the sum of squares
     absolute   whether residuals are in units of their standard deviation, which is then known to be 1
     """
 
     points: Points
     jacobian: Any
-    weighted: Any
+    weights: np.ndarray | None
     influence: np.ndarray | None
     cost: float
     absolute: bool
@@ -49,7 +49,7 @@ class Uncertainty:
                 f"the covariance matrix of {n} parameters is dense",
                 remedy=f"it is computed for at most {MOST_PARAMETERS}; solve with fit.jac for single columns",
             )
-        inverse = _inverse(self.weighted)
+        inverse = _inverse(self.jacobian, self.weights)
         if inverse is None or (self.freedom <= 0 and not self.absolute):
             return np.full((n, n), np.inf)
         if self.absolute:
@@ -72,26 +72,42 @@ class Uncertainty:
         return float(ndtri(upper) if self.absolute else stdtrit(max(self.freedom, 1), upper))
 
 
-def _inverse(matrix: Any) -> np.ndarray | None:
-    """The inverse of a matrix's square; None if its columns are dependent. Columns may differ in scale."""
+def _inverse(matrix: Any, weights: np.ndarray | None) -> np.ndarray | None:
+    """The inverse of a matrix's square, with weights of its rows; None if this is not positive definite.
+    Columns may differ in scale."""
+    if weights is None and not hasattr(matrix, "toarray"):
+        return _inverse_of_square(matrix)
+    rows = matrix if weights is None else _weighted(matrix, weights)
+    square = matrix.T @ rows
+    square = square.toarray() if hasattr(square, "toarray") else square
+    norms = np.sqrt(np.abs(np.diagonal(square)))
+    if not _positive(norms):
+        return None
+    values, vectors = np.linalg.eigh(square / np.outer(norms, norms))
+    if values[0] <= np.finfo(float).eps * len(norms) * values[-1]:
+        return None
+    found: np.ndarray = (vectors / values) @ vectors.T / np.outer(norms, norms)
+    return found
+
+
+def _weighted(matrix: Any, weights: np.ndarray) -> Any:
     if hasattr(matrix, "toarray"):
-        square = (matrix.T @ matrix).toarray()
-        norms = np.sqrt(np.diagonal(square))
-        if not _positive(norms):
-            return None
-        values, vectors = np.linalg.eigh(square / np.outer(norms, norms))
-        if values[0] <= np.finfo(float).eps * len(norms) * values[-1]:
-            return None
-        found: np.ndarray = (vectors / values) @ vectors.T
-    else:
-        norms = np.linalg.norm(matrix, axis=0)
-        if not _positive(norms) or matrix.shape[0] < matrix.shape[1]:
-            return None
-        _, singular, vectors = np.linalg.svd(matrix / norms, full_matrices=False)
-        if singular[-1] <= np.finfo(float).eps * max(matrix.shape) * singular[0]:
-            return None
-        found = (vectors.T / singular**2) @ vectors
-    return found / np.outer(norms, norms)
+        from scipy.sparse import diags_array
+
+        return diags_array(weights) @ matrix
+    return matrix * weights[:, None]
+
+
+def _inverse_of_square(matrix: np.ndarray) -> np.ndarray | None:
+    """The same by singular values, which keeps digits that the square loses."""
+    norms = np.linalg.norm(matrix, axis=0)
+    if not _positive(norms) or matrix.shape[0] < matrix.shape[1]:
+        return None
+    _, singular, vectors = np.linalg.svd(matrix / norms, full_matrices=False)
+    if singular[-1] <= np.finfo(float).eps * max(matrix.shape) * singular[0]:
+        return None
+    found: np.ndarray = (vectors.T / singular**2) @ vectors / np.outer(norms, norms)
+    return found
 
 
 def _positive(norms: np.ndarray) -> bool:

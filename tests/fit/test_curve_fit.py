@@ -139,7 +139,8 @@ def test_a_robust_loss_has_hubers_covariance():
         ((X, Y, (1, 1, 1)), {"jac": "2-point"}, "no option 'jac'\n  help: the Jacobian is exact"),
         ((X, Y, (1, 1, 1)), {"bounds": (2, None)}, "number 0 of p0, 1.0, is outside of its bounds"),
         (([], [], (1, 1, 1)), {}, "no residuals"),
-        ((X, Y, {"a": 1, "b": 1, "d": 1}), {}, "p0 has 3 values"),
+        ((X, Y, {"a": 1, "b": 1, "d": 1}), {}, "p0 has the keys 'a', 'b', 'd'"),
+        ((X, Y + 1j, (1, 1, 1)), {}, "ydata is complex"),
     ],
 )
 def test_refusals(arguments, keywords, cause):

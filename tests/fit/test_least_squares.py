@@ -8,6 +8,7 @@ from numba import njit
 from scipy.sparse import issparse
 
 import adcompiler as adc
+from adcompiler.fit.least_squares import LOSSES
 
 smooth = adc.compile(
     "def smooth(u, y, w): return u**3 - y, w * (u[:-2] - 2 * u[1:-1] + u[2:])", backend="numpy"
@@ -55,18 +56,37 @@ def test_containers_and_bounds():
     assert result.params["b"] == pytest.approx([2, 3])
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+def test_derivatives_of_losses(loss):
+    """The second follows from the first, and the first gives SciPy's gradient."""
+    z, h = np.array([0.1, 0.7, 1.4, 6.0]), 1e-6
+    above, below = (LOSSES[loss](z + d)[0] for d in (h, -h))
+    assert LOSSES[loss](z)[1] == pytest.approx((above - below) / (2 * h), abs=1e-8)
+    given = (smooth, np.ones(20), (np.cos(np.arange(20.0)), 0.2))
+    dense, sparse = (
+        adc.least_squares(*given, loss=loss, f_scale=0.5, max_nfev=3, sparse=s) for s in (False, True)
+    )
+    slope = LOSSES[loss]((dense.fun / 0.5) ** 2)[0]
+    jacobian = adc.jacobian(smooth, "u")(dense.x, *given[2])
+    assert dense.grad == pytest.approx(np.concatenate(jacobian).T @ (dense.fun * slope))
+    assert sparse.cov.shape == dense.cov.shape
+
+
 def test_refusals():
     y = np.ones(5)
     for keywords, cause in (
         ({"loss": "hubr"}, "no loss 'hubr'"),
         ({"method": "gn"}, "no method 'gn'"),
         ({"method": "lm", "bounds": (0, 2)}, "takes no bounds"),
+        ({"method": "lm", "loss": "huber"}, "takes no loss"),
         ({"bounds": (2, 1)}, r"bounds of number 0 are \(2.0, 1.0\)"),
         ({"sparse": True, "method": "lm"}, "sparse=True does not fit"),
         ({"args": (y[:3], 1.0)}, "the lengths 5 .* and 3 .* differ"),
     ):
         with pytest.raises(adc.Error, match=cause):
             adc.least_squares(smooth, np.ones(5), **{"args": (y, 1.0), **keywords})
+    with pytest.raises(adc.Error, match="the Jacobian of f is not finite at the start"):
+        adc.least_squares(adc.compile("def f(x): return sqrt(x)"), 0.0)
     loops = adc.compile("def f(x):\n    for i in range(len(x)):\n        x[i] = x[i]**2\n    return x")
     with pytest.raises(adc.LimitError, match="would have 144000000 entries"):
         adc.least_squares(loops, np.ones(12000))

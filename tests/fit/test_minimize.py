@@ -149,6 +149,8 @@ def test_progress(monkeypatch):
         (adc.compile("def f(x, d): return x - d"), [1.0, 2.0], {}, "use adc.least_squares"),
         (adc.compile("def f(x, d): return x, d"), 1.0, {"method": "Powell"}, "use adc.least_squares"),
         (adc.compile("def f(x, d): return log(x - d)"), 1.0, {}, "f is not finite at the start"),
+        (adc.compile("def f(x, d): return sqrt(x)"), 0.0, {}, "the gradient of f is not finite"),
+        (bowl, [1.0], {"constraints": {"type": "le", "fun": bowl}}, "a constraint has the type 'le'"),
         (lambda x: x, 1.0, {}, "minimize takes a compiled function"),
     ],
 )
