@@ -130,7 +130,7 @@ def solved(residuals: Residuals, method: str, bounds: Any, loss: Any, options: M
     )
     limits = _limits(points, bounds, name)
     result = solve(
-        lambda x: residuals.value(x).copy(),
+        residuals.value,
         points.start,
         jac=jacobian,
         method=name,

@@ -26,7 +26,8 @@ SPARSE_SHARE = 8  # a Jacobian is sparse if it needs at most this part of its co
 
 
 class Last:
-    """A function of a vector, which remembers its value at the last point."""
+    """A function of a vector, which remembers its value at the last point. Arrays and matrices are copies:
+    a caller may scale them in place."""
 
     def __init__(self, function: Callable[[np.ndarray], Any]) -> None:
         self.function = function
@@ -37,7 +38,7 @@ class Last:
         if self.point is None or not np.array_equal(self.point, point):
             self.value = self.function(point)
             self.point = np.array(point)
-        return self.value
+        return self.value.copy() if hasattr(self.value, "copy") else self.value
 
 
 class Problem:

@@ -63,7 +63,7 @@ def root(
             {"jac": problem.jacobian()} if name in WITH_JACOBIAN else {"callback": callback}
         )
         result = solve(
-            lambda x: problem.value(x).copy(),
+            problem.value,
             points.start,
             method=name,
             tol=tol,
