@@ -7,9 +7,10 @@ minimum of integers, which loops use for index checks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial, reduce
+from types import MappingProxyType
 
 from adcompiler.analysis.predicates import guarded, ties
 from adcompiler.ir.batch import batch, shifted
@@ -51,6 +52,8 @@ from adcompiler.ir.walk import (
 from adcompiler.ops.build import apply
 from adcompiler.ops.costs import costly
 from adcompiler.passes.arrays.prune import alone
+
+MOST_STORES = 8  # of one iteration in one array, which are looked through
 
 
 def sums(func: Func) -> Func:
@@ -137,26 +140,31 @@ def _collected(total: Carried, element: Element, found: Iterable[Array], body: B
     largest row: these are collected over all iterations. A sum of outer products, or of products of
     matrices, becomes a matrix product."""
     largest = max((row.rank for _, row in body.rows), default=-1)
-    terms = _terms(element)
-    depth = min(len(e.axes) for e in terms) if _sums_of(element) else total.slot.rank
+    sums, terms = _sums_of(element), _terms(element)
+    if any(isinstance(s, Accumulate) for s in sums):
+        return False
+    depth = min(len(e.axes) for e in terms) if sums else total.slot.rank
     small = all(a.rank < depth and a.rank <= largest for a in found)
     quick = not any(costly(e, {}) for e in terms)
     return small and quick and all(is_float(a.dtype) and not lengths_read(a) for a in found)
 
 
 def _terms(element: Element) -> list[Element]:
-    """The bodies of the sums that an element adds, else the element itself."""
-    return [s.body for s in _sums_of(element)] or [element]
+    """The elements of the sums and scatters that an element adds, else the element itself."""
+    return [e for s in _sums_of(element) for e in s.elements] or [element]
 
 
-def _sums_of(element: Element) -> list[Reduce]:
-    """The sums that an element adds, over its own axes in their order; none if it adds anything else."""
+def _sums_of(element: Element) -> list[Reduce | Accumulate]:
+    """The sums and scatters that an element adds, over its own axes in their order; none if it adds anything
+    else."""
     found = [_whole_sum(e) for e in operands(element, "add")]
     return [s for s in found if s is not None] if None not in found else []
 
 
-def _whole_sum(element: Element) -> Reduce | None:
+def _whole_sum(element: Element) -> Reduce | Accumulate | None:
     match element:
+        case Read(array=Accumulate() as array, args=args) if array.rank and args == identity(array.shape):
+            return array
         case Read(array=Reduce(op="sum") as array, args=args) if array.rank:
             axes = [i.axis for i in args if isinstance(i, Index)]
             if sorted(axes) == list(range(array.rank)):
@@ -199,8 +207,12 @@ def addend(slot: Array, result: Array) -> Element | None:
     """The value that an iteration adds to each element of a carried array; None if it does anything else."""
     if not isinstance(result, Map) or slot.dtype == "bool":
         return None
-    own = element_of(slot)
-    return _added(result.body, own, slot)
+    order = arrays_of((result,))
+    dependent = {slot}
+    for array in order:
+        if not dependent.isdisjoint(arrays_read(array)):
+            dependent.add(array)
+    return _Addend(slot, dependent).of(result.body)
 
 
 def _compared(slot: Array, result: Array) -> Element | None:
@@ -220,24 +232,53 @@ def _least(init: Array, number: Element, length: Element, found: Mapping[Array, 
     return Map((), Apply("minimum", (Read(init, ()), Read(least, ())), "i64"))
 
 
-def _added(body: Element, own: Read, slot: Array) -> Element | None:
-    """`body` minus `own`, if `own` is a term of it, or it selects between such sums."""
-    match body:
-        case Read() if body is own:
-            return const(0, own.dtype)
-        case Apply(op="add", args=(x, y)) if not _reads(y, slot):
-            return _plus("add", _added(x, own, slot), y)
-        case Apply(op="add", args=(x, y)) if not _reads(x, slot):
-            return _plus("add", _added(y, own, slot), x)
-        case Apply(op="subtract", args=(x, y)) if not _reads(y, slot):
-            return _plus("subtract", _added(x, own, slot), y)
-        case Select(guard=guard, then=then, otherwise=otherwise) if not _reads(guard, slot):
-            pins = dict(p for c in operands(guard, "logical_and") for p in _pins(c))
-            there = Read(slot, tuple(pins.get(k, i) for k, i in enumerate(own.args)))
-            (taken,) = rewrite((then,), lambda e: own if e is there else e)
-            one, other = _added(taken, own, slot), _added(otherwise, own, slot)
-            return None if one is None or other is None else select(guard, one, other)
-    return None
+Pins = Mapping[int, Collection[Element]]  # the place that an axis has, by all its names
+
+
+class _Addend:
+    """Finds what is added to the elements of `slot`, on which some arrays are `dependent`."""
+
+    def __init__(self, slot: Array, dependent: Collection[Array]) -> None:
+        self.slot, self.dependent, self.own = slot, dependent, element_of(slot)
+
+    def of(self, body: Element, pins: Pins = MappingProxyType({}), stores: int = 0) -> Element | None:
+        """`body` minus the slot's own element, if that is a term of it, or it selects between such sums.
+        `stores` counts those of the same iteration around it."""
+        match body:
+            case Read(array=array, args=args) if array is self.slot:
+                places = enumerate(zip(args, self.own.args, strict=True))
+                is_own = all(i is j or i in pins.get(k, ()) for k, (i, j) in places)
+                return const(0, self.own.dtype) if is_own else None
+            case Read(array=Map() as array, args=args) if array in self.dependent and stores < MOST_STORES:
+                return self.of(substitute(array.body, dict(enumerate(args))), pins, stores + 1)
+            case Apply(op="add", args=(x, y)) if not self.reads(y):
+                return _plus("add", self.of(x, pins, stores), y)
+            case Apply(op="add", args=(x, y)) if not self.reads(x):
+                return _plus("add", self.of(y, pins, stores), x)
+            case Apply(op="subtract", args=(x, y)) if not self.reads(y):
+                return _plus("subtract", self.of(x, pins, stores), y)
+            case Select(guard=guard, then=then, otherwise=otherwise) if not self.reads(guard):
+                one = self.of(then, _pinned(guard, pins), stores)
+                other = None if one is None else self.of(otherwise, pins, stores)
+                return None if one is None or other is None else select(guard, one, other)
+        return None
+
+    def reads(self, element: Element) -> bool:
+        """Whether an element depends on the slot."""
+        return not set(read_by((element,))).isdisjoint(self.dependent)
+
+
+def _pinned(guard: Element, pins: Pins) -> Pins:
+    """The places of axes where a guard holds as well."""
+    found = {k: set(places) for k, places in pins.items()}
+    for condition in operands(guard, "logical_and"):
+        for axis, place in _pins(condition):
+            found.setdefault(axis, set()).add(place)
+        if isinstance(condition, Apply) and condition.op == "equal":
+            for places in found.values():
+                if not places.isdisjoint(condition.args):
+                    places.update(condition.args)
+    return found
 
 
 def _plus(op: str, total: Element | None, term: Element) -> Element | None:
@@ -276,15 +317,17 @@ def _summed(shape: Shape, added: Element, length: Element, found: Mapping[Array,
     return Reduce("sum", shape, (length,), Read(whole, at))
 
 
-def _over_iterations(one: Reduce, length: Element, found: Mapping[Array, Array]) -> Reduce:
-    """The sum over all iterations of what a sum in each adds up: one over more axes."""
+def _over_iterations(one: Reduce | Accumulate, length: Element, found: Mapping[Array, Array]) -> Array:
+    """The sum over all iterations of what a sum, or a scatter, in each adds up: one over more axes."""
     (whole,) = batch((one,), found, (length,))
-    if whole is one:  # the same in each iteration
-        return Reduce("sum", one.shape, (length,), Read(one, identity(one.shape)))
-    assert isinstance(whole, Reduce)
     moved: dict[int, Element] = {k + 1: Index(k) for k in range(one.rank)}
-    body = substitute(whole.body, {0: Index(one.rank), **moved})
-    return Reduce("sum", one.shape, (length, *whole.reduced), body)
+    match whole:
+        case Accumulate() if whole is not one:
+            return Accumulate(one.shape, whole.domain, whole.indices[1:], whole.body)
+        case Reduce() if whole is not one:
+            body = substitute(whole.body, {0: Index(one.rank), **moved})
+            return Reduce("sum", one.shape, (length, *whole.reduced), body)
+    return Reduce("sum", one.shape, (length,), Read(one, identity(one.shape)))  # the same in each iteration
 
 
 def _scattered(shape: Shape, added: Element, length: Element, found: Mapping[Array, Array]) -> Array | None:

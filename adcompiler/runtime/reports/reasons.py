@@ -13,7 +13,7 @@ from adcompiler.loopir.nodes import Access, Assign, Binary, Call, Expr, For, Inv
 from adcompiler.loopir.outer_vectorisation import transformed
 from adcompiler.loopir.short_loops import has_loops, short
 from adcompiler.loopir.vector_statements import Lanes
-from adcompiler.loopir.walk import accesses, assigned, mentions, read_by, reads, statements
+from adcompiler.loopir.walk import accesses, assigned, mentions, read_by, read_names, sets, statements
 from adcompiler.targets.cpu.timed import Timed
 from adcompiler.targets.llvm.tables import CALLS, SOURCES
 from adcompiler.targets.llvm.vectors import total
@@ -117,8 +117,15 @@ def _carried(loop: For) -> list[str]:
     stored = assigned(*loop.body)
     sums = {name for s in statements(loop.body) if (name := total(s))}
     before: list[str] = []
-    seen: set[str] = set()
-    for s in loop.body:
-        before += [n for n in reads(s) if n in stored and n not in seen and n not in sums]
-        seen |= assigned(s).keys()
-    return [n for n in dict.fromkeys(before) if n != loop.axis]
+    made: set[str] = set()
+    for s in _in_order(loop.body):
+        before += [n for n in read_names(s) if n in stored and n not in made]
+        made.update(sets(s))
+    return [n for n in dict.fromkeys(before) if n not in sums]
+
+
+def _in_order(body: Sequence[Stmt]) -> Iterator[Stmt]:
+    """Statements in the order in which they run, those inside after what they stand in."""
+    for s in body:
+        yield s
+        yield from _in_order([p for p in s.parts if isinstance(p, Stmt)])
