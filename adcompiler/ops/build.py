@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
+
 import numpy as np
 
 from adcompiler.ir.nodes import Apply, Const, Element, Select, const, select
@@ -63,3 +66,8 @@ def apply(op: str, *args: Element) -> Element:
     """The primitive `op` of the rule table on promoted operands."""
     operand, result = result_dtype(op, tuple(a.dtype for a in args))
     return Apply(op, tuple(cast(a, operand) for a in args), result)
+
+
+def product(factors: Iterable[Element]) -> Element:
+    """The product of one or more elements, in order."""
+    return reduce(lambda a, b: apply("multiply", a, b), factors)

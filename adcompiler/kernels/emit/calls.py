@@ -6,7 +6,6 @@ Threads share the tiles of a matrix product, or the cases of a batched product.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 from typing import TypeGuard
 
 from adcompiler.ir.nodes import Array, Call, Element, Shape, const, is_const
@@ -15,6 +14,7 @@ from adcompiler.kernels.routines.library import TILE
 from adcompiler.loopir.nodes import Access, Binary, Expr, For, Invoke, Var, literal, unsigned
 from adcompiler.loopir.nodes import Call as LoopCall
 from adcompiler.ops.build import apply
+from adcompiler.ops.build import product as product_of
 
 
 def routine(op: str) -> str:
@@ -35,7 +35,7 @@ def pieces(product: Call) -> Element:
     """The number of pieces that threads share: tiles of the result (`library.py`), or cases."""
     if not product.cases:
         return _tiles(product)
-    return reduce(lambda a, b: apply("multiply", a, b), product.cases)
+    return product_of(product.cases)
 
 
 def piece(product: Call) -> Shape:

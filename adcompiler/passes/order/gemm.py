@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from math import prod
 
 from adcompiler.ir.nodes import (
@@ -32,7 +31,7 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, is_computed, substitute
-from adcompiler.ops.build import apply
+from adcompiler.ops.build import apply, product
 from adcompiler.ops.library import call
 
 SHORTEST_LENGTH = 16  # each of the three lengths
@@ -70,7 +69,7 @@ class Product:
 
     def length(self, axes: Axes) -> Element:
         """The length of several axes flattened into one."""
-        return reduce(lambda a, b: apply("multiply", a, b), (self.array.domain[a] for a in axes))
+        return product(self.array.domain[a] for a in axes)
 
     def place(self, axes: Axes) -> Element:
         """The index on several axes flattened into one."""
@@ -172,11 +171,7 @@ def _grouped(array: Reduce, factors: Sequence[Element], i: int, j: int) -> Produ
     if i not in a - b or not (terms <= a & b and a | b == frozenset(range(len(array.domain)))):
         return None
     cases, rows, columns = (tuple(sorted(axes - terms)) for axes in (a & b, a - b, b - a))
-    return Product(array, cases, rows, columns, _times(left), _times(right))
-
-
-def _times(factors: Sequence[Element]) -> Element:
-    return reduce(lambda a, b: apply("multiply", a, b), factors)
+    return Product(array, cases, rows, columns, product(left), product(right))
 
 
 def _called(product: Product) -> Array:

@@ -14,7 +14,6 @@ the innermost kept axis of the sum are multiplied once, in a separate array.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 from math import prod
 from typing import NamedTuple
 
@@ -24,7 +23,7 @@ from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import Array, Const, Element, Func, Index, Map, Read, Reduce, const, is_const, select
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, substitute
-from adcompiler.ops.build import apply
+from adcompiler.ops.build import apply, product
 from adcompiler.ops.costs import is_function
 from adcompiler.passes.algebra.factor import factors_of
 from adcompiler.passes.order.structural_zeros import Zeros
@@ -132,7 +131,7 @@ def _parts(array: Reduce, lanes: int) -> _Parts | None:
 def _product(factors: Sequence[Element]) -> Element:
     """The product of factors, in order, without ones."""
     kept = [f for f in factors if not is_const(f, 1)] or factors[:1]
-    return reduce(lambda a, b: apply("multiply", a, b), kept)
+    return product(kept)
 
 
 def _stored(array: Array, value: Element, lanes: int) -> Read:

@@ -320,12 +320,12 @@ def _summed(shape: Shape, added: Element, length: Element, found: Mapping[Array,
 def _over_iterations(one: Reduce | Accumulate, length: Element, found: Mapping[Array, Array]) -> Array:
     """The sum over all iterations of what a sum, or a scatter, in each adds up: one over more axes."""
     (whole,) = batch((one,), found, (length,))
-    moved: dict[int, Element] = {k + 1: Index(k) for k in range(one.rank)}
     match whole:
         case Accumulate() if whole is not one:
             return Accumulate(one.shape, whole.domain, whole.indices[1:], whole.body)
         case Reduce() if whole is not one:
-            body = substitute(whole.body, {0: Index(one.rank), **moved})
+            moved: dict[int, Element] = {0: Index(one.rank)}
+            body = substitute(whole.body, moved | {k + 1: Index(k) for k in range(one.rank)})
             return Reduce("sum", one.shape, (length, *whole.reduced), body)
     return Reduce("sum", one.shape, (length,), Read(one, identity(one.shape)))  # the same in each iteration
 

@@ -172,7 +172,7 @@ class Measured:
             self.products, (compiled,) = len(products.last), compiled.args
         assert isinstance(compiled, CpuKernel)
         how = compiled.mode.divided, compiled.threads
-        self.timed = timed = Timed(compiled.made, compiled.precise, None, *how)
+        timed = Timed(compiled.made, compiled.precise, None, *how)
         most = compiled.threads or get_num_threads()
         self.threads = most if timed.in_parallel(sizes) else 1
         named = _named(timed)

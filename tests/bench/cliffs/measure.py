@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from bench.frameworks import jax_call, jax_gradients
 from bench.isolate import Outcome, Task
 from bench.workload import Arguments, Run
 
-REASONS = "adcompiler.runtime.reports.reasons"
 LENGTH = 160  # of an error's first line
 
 
@@ -127,15 +125,5 @@ def nests(program: Program, args: Arguments) -> Iterator[Outcome]:
             "seconds": seconds,
             "roofline": roof,
             "lost": max(0.0, seconds - roof) if seconds else 0.0,
-            "reason": "; ".join(reasons(measured.timed, k)),
+            "reason": "; ".join(measured.reasons[k]),
         }
-
-
-def reasons(timed: Any, k: int) -> list[str]:
-    """Why a nest is slow, where the package can say so."""
-    if find_spec(REASONS) is None:
-        return []
-    from importlib import import_module
-
-    found: list[str] = import_module(REASONS).reasons(timed, k)
-    return found
