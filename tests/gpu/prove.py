@@ -2,6 +2,7 @@
 
     python -m tests.gpu.prove            # all of it, under eight minutes
     python -m tests.gpu.prove --quick    # the same at small sizes; runs in numba's simulator too
+    python -m tests.gpu.prove --only 'feature (solve|loop)'    # the cases that a regular expression finds
 
 A failing case does not stop the others, nor does one that kills its process, hangs, or breaks the device's
 context (`supervised.py`). Prints a table, and writes cuda.json and cuda.md into $OUT, if that is set,
@@ -14,6 +15,7 @@ PyTorch, CuPy and JAX are compared with, and their arrays tried, where they are 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -45,6 +47,7 @@ LAST = 470.0  # when the one that runs is stopped
 LONGEST = 150.0  # of one case
 QUICK = "--quick" in sys.argv
 SLOWER = 4 if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1" else 1
+Case = tuple[str, Callable[[], dict[str, Any]]]
 CHILD = "--child"  # the process that runs cases: the file of results follows, and when to end
 
 
@@ -52,7 +55,7 @@ def main() -> int:
     """Run everything; returns the exit status."""
     if CHILD in sys.argv:
         path, until = sys.argv[sys.argv.index(CHILD) + 1 :]
-        return supervised.run(cases(Path(path)), Path(path), float(until), device)
+        return supervised.run(selected(cases(Path(path))), Path(path), float(until), device)
     if missing := [name for name in PACKAGES if find_spec(name) is None]:
         print(f"missing packages: {', '.join(missing)}")
         return 1
@@ -72,7 +75,13 @@ def main() -> int:
     return int(bool(wrong))
 
 
-def cases(path: Path) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
+def selected(found: Iterator[Case]) -> Iterator[Case]:
+    """The cases that `--only` asks for, and what all others need; all of them without it."""
+    only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else ""
+    return ((name, case) for name, case in found if name in ("device", "copy") or re.search(only, name))
+
+
+def cases(path: Path) -> Iterator[Case]:
     """All cases by name. What needs results of earlier ones finds them in the file."""
     yield "device", device
     if any(row["case"] == "device" and "error" in row for row in supervised.read(path)):

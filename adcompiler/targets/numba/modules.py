@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import pickle
 import sys
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from threading import RLock
@@ -47,11 +46,10 @@ def load(source: str) -> ModuleType:
 def callback(module: ModuleType) -> Any:
     """The C callback of a module's function `entry`, which has the type `signature`."""
     from numba.core import sigutils
-    from numba.core.caching import FunctionCache
     from numba.core.ccallback import CFunc
 
     made: Any = CFunc(module.entry, sigutils.normalize_signature(module.signature), {}, {})
-    made._cache = _cache_class(FunctionCache)(module.entry, module.__key__)
+    made._cache = Entries(module.entry, module.__key__)
     with compiling("a callback"):
         made.compile()
     return made
@@ -59,49 +57,85 @@ def callback(module: ModuleType) -> Any:
 
 def _connect(module: ModuleType, key: str) -> None:
     """Let each function of a module that numba compiles cache its machine code in our entries."""
-    from numba.core.caching import FunctionCache
-
     vars(module)["__key__"] = key
     for made in list(vars(module).values()):
         function = getattr(made, "py_func", None)
         if function is not None and function.__module__ == module.__name__:
-            kind = sys.modules[type(made).__module__]
-            base = getattr(kind, "CUDACache", FunctionCache)  # for CUDA functions
-            made._cache = _cache_class(base)(function, key)
+            on_device = type(made).__module__.startswith("numba.cuda.")
+            made._cache = (DeviceEntries if on_device else Entries)(function, key)
 
 
-@cache
-def _cache_class(base: Any) -> Callable[[Any, str], Any]:
-    """A numba cache class that stores our entries instead of files."""
+class Entries:
+    """The machine code of one function of a generated module, one entry per list of argument types.
 
-    class Entries(base):  # type: ignore[misc]
-        """The machine code of one function of a generated module, one entry per list of argument types."""
+    It has the methods that numba's dispatchers call, and inherits nothing: numba's own cache classes have
+    attributes that belong to their files.
+    """
 
-        cache_path = None
+    cache_path = None
 
-        def __init__(self, function: Any, key: str) -> None:
-            self._name, self._impl = repr(function), object.__new__(base._impl_class)
-            self._key = f"{key}\n{function.__qualname__}"
-            self.enable()
+    def __init__(self, function: Any, key: str) -> None:
+        self._key = f"{key}\n{function.__qualname__}"
+        self._enabled = True
 
-        def flush(self) -> None:
-            """Do nothing: stale entries are never found."""
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        """The compiled function of an entry; None if there is none."""
+        target.refresh()
+        found = store.find(self._entry(signature, target.codegen()), ENDING) if self._enabled else None
+        return None if found is None else self._rebuilt(target, pickle.loads(found))
 
-        def _entry(self, signature: Any, codegen: Any) -> str:
-            return f"{self._key}\n{signature!r}\n{codegen.magic_tuple()}"
+    def save_overload(self, signature: Any, data: Any) -> None:
+        """Keep a compiled function, unless its code has addresses of this process."""
+        from numba.core.serialize import dumps
 
-        def _load_overload(self, signature: Any, target: Any) -> Any:
-            content = store.find(self._entry(signature, target.codegen()), ENDING)
-            return None if content is None else self._impl.rebuild(target, pickle.loads(content))
+        if self._enabled and not data.lifted and not data.library.has_dynamic_globals:
+            self._keep(signature, data.codegen, dumps(data._reduce()))
 
-        def _save_overload(self, signature: Any, data: Any) -> None:
-            from numba.core.serialize import dumps
+    def enable(self) -> None:
+        self._enabled = True
 
-            library = getattr(data, "library", None)  # CUDA kernels have none
-            if not getattr(data, "lifted", ()) and not getattr(library, "has_dynamic_globals", False):
-                store.keep(self._entry(signature, data.codegen), ENDING, dumps(self._impl.reduce(data)))
+    def disable(self) -> None:
+        self._enabled = False
 
-    return Entries
+    def flush(self) -> None:
+        """Do nothing: stale entries are never found."""
+
+    def _entry(self, signature: Any, codegen: Any) -> str:
+        return f"{self._key}\n{signature!r}\n{codegen.magic_tuple()}"
+
+    def _keep(self, signature: Any, codegen: Any, pickled: bytes) -> None:
+        store.keep(self._entry(signature, codegen), ENDING, pickled)
+
+    def _rebuilt(self, target: Any, state: Any) -> Any:
+        from numba.core.compiler import CompileResult
+
+        return CompileResult._rebuild(target, *state)
+
+
+class DeviceEntries(Entries):
+    """The same for kernels of CUDA, whose results and versions are numba-cuda's."""
+
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        from numba.cuda.utils import numba_target_override
+
+        with numba_target_override():
+            return super().load_overload(signature, target)
+
+    def save_overload(self, signature: Any, data: Any) -> None:
+        from numba.cuda.serialize import dumps
+
+        if self._enabled:
+            self._keep(signature, data.codegen, dumps(data._reduce_states()))
+
+    def _entry(self, signature: Any, codegen: Any) -> str:
+        import numba_cuda
+
+        return f"{super()._entry(signature, codegen)}\n{numba_cuda.__version__}"
+
+    def _rebuilt(self, target: Any, state: Any) -> Any:
+        from numba.cuda.dispatcher import _Kernel
+
+        return _Kernel._rebuild(**state)
 
 
 @cache
