@@ -36,6 +36,7 @@ if __package__ in (None, ""):
 
 import adcompiler as adc
 from tests.gpu import libraries, supervised
+from tests.gpu.kernel_times import kernel_times
 from tests.gpu.peers import peer
 from tests.gpu.workloads import FEATURES, WORKLOADS, Workload
 
@@ -103,6 +104,9 @@ def cases(path: Path) -> Iterator[Case]:
             yield f"{work.name} {dtype} time", lambda w=work, d=dtype: timed(w, d, bandwidth)
             if work.name == "pairwise":
                 yield f"pairwise {dtype} without tiles", lambda w=work, d=dtype: untiled(w, d)
+    yield "small calls", small_calls
+    for work in WORKLOADS if "torch" in libraries.present() else ():
+        yield f"{work.name} kernels", lambda w=work: kernels(w)
     for library in libraries.present():
         yield f"arrays of {library}", lambda name=library: judged(libraries.ALL[name](), 1e-4)
     for work in sorted(WORKLOADS, key=lambda w: w.moved is None):
@@ -357,6 +361,27 @@ def timed(work: Workload, dtype: str, bandwidth: float | None) -> dict[str, Any]
     if work.moved is not None:
         rate = work.moved(n) * np.dtype(dtype).itemsize / found["ms"] / 1e6
         found |= {"GB/s": round(rate), "of copy": round(rate / bandwidth, 3) if bandwidth else None}
+    return found
+
+
+def kernels(work: Workload) -> dict[str, Any]:
+    """The time of each kernel of value and gradient, in microseconds."""
+    from numba import cuda
+
+    held = [cuda.to_device(a) for a in arguments(work, work.large, work.dtypes[0])]
+    f = adc.value_and_grad(adc.compile(work.text(work.dtypes[0]), backend="cuda"), wrt=work.wrt)
+    return {"dtype": work.dtypes[0], **kernel_times(lambda: f(*held))}
+
+
+def small_calls() -> dict[str, Any]:
+    """The microseconds of a call whose arguments are small and on the device."""
+    from numba import cuda
+
+    found = {}
+    for work in WORKLOADS[:3]:
+        held = [cuda.to_device(a) for a in arguments(work, 2000, "float32")]
+        f = adc.value_and_grad(adc.compile(work.text("float32"), backend="cuda"), wrt=work.wrt)
+        found[f"{work.name} us"] = round(1e3 * times(lambda f=f, held=held: f(*held))["ms"], 1)
     return found
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
-
-import numpy as np
 
 from adcompiler.errors import DtypeError
 from adcompiler.ir.types import NUMPY, Dtype
@@ -12,7 +11,7 @@ from adcompiler.pytree.kinds import ArgType
 
 ON_CUDA = 2, 13  # DLPack's numbers for memory of CUDA devices
 HALVES = "float16", "bfloat16"  # kernels of a device read them as float32
-BY_DTYPE: dict[np.dtype, Dtype] = {dtype: name for name, dtype in NUMPY.items()}
+BY_NAME: dict[str, Dtype] = {dtype.name: name for name, dtype in NUMPY.items()}
 
 
 def is_on_device(value: Any) -> bool:
@@ -34,8 +33,14 @@ def _dlpack_device(value: Any) -> tuple[int, int]:
 
 def dtype_of(value: Any) -> Dtype | None:
     """The type that kernels see of an array on a device, if they take it."""
-    text = str(value.dtype).removeprefix("torch.")
-    return next((name for d, name in BY_DTYPE.items() if d.name == text), "f32" if text in HALVES else None)
+    text = _name(value.dtype)
+    return "f32" if text in HALVES else BY_NAME.get(text)
+
+
+@lru_cache
+def _name(dtype: Any) -> str:
+    """The name that NumPy gives a dtype of any library."""
+    return str(dtype).removeprefix("torch.")
 
 
 def describe_on_device(name: str, value: Any, allowed: bool) -> tuple[ArgType, Any]:
@@ -53,7 +58,7 @@ def describe_on_device(name: str, value: Any, allowed: bool) -> tuple[ArgType, A
             f"{name} is a {type(value).__name__} on a device",
             remedy="pass an array of a library: it has no dtype",
         )
-    text, dtype = str(value.dtype).removeprefix("torch."), dtype_of(value)
+    text, dtype = _name(value.dtype), dtype_of(value)
     if dtype is None:
         raise DtypeError(
             f"the argument {name!r} has dtype {text}, and is on a CUDA device",

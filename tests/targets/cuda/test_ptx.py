@@ -107,9 +107,9 @@ def test_the_kernels_that_are_not_generated_assemble(kind: str, tmp_path: Path) 
     number, whole = getattr(types, kind), types.int64
     row, places, matrix = types.Array(number, 1, "C"), types.Array(whole, 1, "C"), types.Array(number, 2, "C")
     kernels = {
-        "count_digits": (places, whole, whole, places),
+        "count_digits": (places, whole, places),
         "add_before": (places, places),
-        "move_digits": (places, row, whole, whole, places, places, row),
+        "move_digits": (places, row, whole, places, places, places, row),
         "add_runs": (places, row, whole, row, places, row),
         "add_atomically": (places, row, row),
         "fill": (row, number),

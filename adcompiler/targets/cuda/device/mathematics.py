@@ -14,7 +14,7 @@ from numba.cuda.extending import overload
 
 from adcompiler.targets.function_table import FUNCTIONS
 
-bool_, int64, uint64 = numpy.bool_, numpy.int64, numpy.uint64
+bool_, int32, int64, uint64 = numpy.bool_, numpy.int32, numpy.int64, numpy.uint64
 float32, float64 = numpy.float32, numpy.float64
 inf, nan, pi = numpy.inf, numpy.nan, numpy.pi
 

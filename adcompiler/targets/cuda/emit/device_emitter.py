@@ -184,9 +184,11 @@ class DeviceEmitter(TeamEmitter):
         return found
 
     def neighbours(self, loop: Loop, chain: Sequence[Loop]) -> bool:
-        """Whether more accesses have an inner axis last than the points' last axis."""
+        """Whether more accesses of the loops inside have an inner axis last than the points' last axis."""
         inside = outside = 0
         for task in loop.tasks:
+            if len(task.order) == len(chain):
+                continue  # once a point, and not in each iteration
             for depth, axis in enumerate(task.order):
                 if last_read(task.array, axis):
                     inside += depth >= len(chain)
