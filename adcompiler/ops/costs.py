@@ -32,6 +32,13 @@ NOMINAL_LENGTH = 1000  # a length that no call has told yet, or that the program
 NOMINAL_ROW = 32  # a length that is not known either, where parts of an array are compared with the whole
 CHEAP_NANOSECONDS, COSTLY_NANOSECONDS = 0.1, 1.0  # nominal nanoseconds of an operation in a loop over vectors
 
+WEIGHT = round(COSTLY_NANOSECONDS / CHEAP_NANOSECONDS)  # operations that a costly one counts as
+
+
+def weight(op: str) -> int:
+    """The operations that one counts as: nominal ones for what is costly."""
+    return 2 if op == "fma" else 1 if op in CHEAP else WEIGHT
+
 
 def nanoseconds(element: Element) -> float:
     """The nominal time of one operation."""

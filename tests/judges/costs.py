@@ -19,9 +19,9 @@ from adcompiler.ir.nodes import Accumulate, Element, Read, Reduce
 from adcompiler.ir.walk import elements_of
 from adcompiler.kernels.emit.traffic import Counted, Space, Work
 from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence
+from adcompiler.ops.costs import weight
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.programs.specialise import Specialisation
-from adcompiler.runtime.reports.cost import weight
 from adcompiler.targets.cpu.kernels import kernel_at
 from adcompiler.targets.cpu.timed import Timed
 

@@ -8,8 +8,8 @@ summed over all iterations of those, or over a sample.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -22,9 +22,13 @@ from adcompiler.ir.textform.printer import lengths
 from adcompiler.ir.types import NUMPY, Dtype, is_float
 from adcompiler.ir.walk import elements_of, is_computed, substitute
 from adcompiler.kernels.emit.calls import PRODUCTS
+from adcompiler.kernels.schedule.materialise import Scheduled
 from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence, Schedule, Task, tasks_of
-from adcompiler.ops.costs import NOMINAL_LENGTH, is_costly
+from adcompiler.ops.costs import CHEAP, CHEAP_NANOSECONDS, INSTRUCTIONS, NOMINAL_LENGTH, is_costly, weight
 
+CACHE_BYTES = 1 << 21  # moved by a nest, from which it moves from memory
+BYTE_NANOSECONDS, CACHED_BYTE_NANOSECONDS = 0.16, 0.04  # nominal, as those of operations
+FUNCTION_WEIGHT = 60  # simple operations that an exponential or a tanh takes as long as
 MOST_POINTS = 1 << 16  # points of nested loops that are sampled
 FREE = frozenset(("negative", "abs", "strict", "bool", "i64", "f32", "f64"))  # not counted as arithmetic
 STEPS = {"sum": "add", "prod": "multiply", "min": "minimum", "max": "maximum"}
@@ -253,3 +257,28 @@ class Counted:
     def named(self, size: Element) -> str:
         """A length as it is printed; "length" if the program computes it."""
         return "length" if is_computed(size) or size.axes else lengths(self.func, (size,))[0]
+
+
+def predicted_time(made: Scheduled) -> Callable[[Sequence[int]], float]:
+    """The nominal nanoseconds of a program by its lengths: in each nest the longer of moving and computing.
+
+    It compares forms of one program on any machine: one that computes or moves more is slower. It does not
+    know how well loops use the processor.
+    """
+
+    def time(sizes: Sequence[int]) -> float:
+        labels: defaultdict[Array, str] = defaultdict(lambda: str(len(labels)))
+        counted = Counted(made.func, labels, sizes, {})
+        return sum(_nominal(counted.item(item)) for item in made.schedule.body)
+
+    return time
+
+
+def _nominal(work: Work) -> float:
+    moving = work.bytes * (BYTE_NANOSECONDS if work.bytes > CACHE_BYTES else CACHED_BYTE_NANOSECONDS)
+    return max(moving, sum(n * _weight(op) * CHEAP_NANOSECONDS for (op, _), n in work.operations.items()))
+
+
+def _weight(op: str) -> int:
+    """The simple operations that one takes as long as, in loops over vectors."""
+    return weight(op) if op in CHEAP or op in INSTRUCTIONS else FUNCTION_WEIGHT

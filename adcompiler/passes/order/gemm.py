@@ -7,7 +7,9 @@ Other axes that both groups share are batch cases.
 
 Whether BLAS beats the fused loops depends on lengths: `found` lists possible calls, `chosen` selects, and
 `with_calls` rewrites the program. Loops keep in registers what BLAS must store, so a product with small
-factors and a large result, such as over all pairs of points, is never chosen.
+factors and a large result, such as over all pairs of points, is never chosen. Calls also split loops: what
+these shared is stored or computed again. Unless products are so large that this does not matter
+(`is_certain`), the targets compare the predicted times of both programs.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ SHORTEST_LENGTH = 16  # each of the three lengths
 KERNEL_POINTS = 2**18  # points from which a product is worth a call and a separate kernel
 CASE_POINTS = 2**15  # least points per case of a batched product: a library runs the cases one by one
 CALL_POINTS = 2**20  # points from which it is worth a call in addition to the kernel
+CERTAIN_INTENSITY = 64  # points per element that only a library stores, from which it is always faster
 MOST_RESULT_RATIO = 8  # largest size of the result relative to both factors
 
 
@@ -103,6 +106,13 @@ def chosen(lengths: Sequence[int], fewest: int | None = None) -> bool:
         and prod(cases) * points >= (fewest or KERNEL_POINTS)
         and i * j <= MOST_RESULT_RATIO * k * (i + j)
     )
+
+
+def is_certain(lengths: Sequence[int]) -> bool:
+    """Whether calls are faster for a product of these lengths, even if the library's operands and its result
+    are stored for it alone."""
+    i, j, k = lengths[-3:]
+    return i * j * k >= CERTAIN_INTENSITY * (i * j + i * k + j * k)
 
 
 def with_calls(func: Func, products: Iterable[Product]) -> Func:

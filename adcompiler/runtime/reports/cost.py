@@ -18,7 +18,7 @@ from adcompiler.interpreter.reference import extent
 from adcompiler.ir.nodes import Array, Node
 from adcompiler.ir.types import NUMPY, Dtype, is_float
 from adcompiler.kernels.emit.traffic import Counted, Operations, Work
-from adcompiler.ops.costs import CHEAP, CHEAP_NANOSECONDS, COSTLY_NANOSECONDS
+from adcompiler.ops.costs import WEIGHT, weight
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.programs.specialise import Specialisation, Types
 from adcompiler.runtime.reports.ceilings import Ceilings, ceilings, measure_again, seconds_of
@@ -34,7 +34,6 @@ from adcompiler.targets.cpu.timed import Timed, fastest
 SECONDS = 0.2  # of calls of each kernel
 FAST = 0.9  # of the least time: what is faster than that tells that the machine is
 PREFIXES = (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
-WEIGHT = round(COSTLY_NANOSECONDS / CHEAP_NANOSECONDS)  # operations that a costly one counts as
 
 
 @dataclass
@@ -313,11 +312,6 @@ def _reached(roof: float, measured: float) -> str:
     if measured < FAST * roof:
         return "above the roofline: the machine was busy when its rates were measured"
     return f"the roofline is {min(roof / measured, 1):.0%} of it"
-
-
-def weight(op: str) -> int:
-    """The operations that one counts as: nominal ones for what is costly."""
-    return 2 if op == "fma" else 1 if op in CHEAP else WEIGHT
 
 
 def arithmetic(operations: Operations, ceiling: Ceilings) -> float:

@@ -15,11 +15,12 @@ from adcompiler.fork import Locked
 from adcompiler.ir.nodes import Func
 from adcompiler.kernels.emit.block_partition import lengths
 from adcompiler.passes.known_lengths import NOTHING, Known, for_lengths
-from adcompiler.passes.order.gemm import Product, chosen, with_calls
+from adcompiler.passes.order.gemm import Product, chosen, is_certain, with_calls
 from adcompiler.targets.buffers import Into
 from adcompiler.targets.cpu.compiled import PLAIN, Mode
 
 MOST_LENGTHS = 1000  # most calls' lengths whose kernels are cached
+SLOWER = 1.1  # by which calls must lose to loops in predicted times: loops rarely reach theirs
 MOST_KNOWN = 8  # most programs specialised for lengths
 
 Sizes = Sequence[int]  # the values of a program's size symbols
@@ -70,6 +71,10 @@ class Target(Protocol):
         """The kernel of a form; for other modes, `plain` is the kernel in the plain mode."""
         ...
 
+    def predicted(self, func: Func) -> Callable[[Sizes], float]:
+        """The time of a program by its lengths, to compare programs; 0 if the target does not predict it."""
+        ...
+
     def mode(self, kernel: Any, sizes: Sizes) -> Mode:
         """The mode for lengths, chosen by the kernel in the plain mode."""
         ...
@@ -82,19 +87,53 @@ class _Program:
         self.func, self.target = func, target
         self.products, self.fewest = target.products(func)
         self.lengths = [lengths(p.lengths) for p in self.products]
+        self.funcs: dict[tuple[int, ...], Func] = {(): func}
         self.forms: dict[tuple[int, ...], Form] = {}
+        self.times: dict[tuple[int, ...], Callable[[Sizes], float]] = {}
+        self.slower: dict[tuple[tuple[int, ...], Sizes], bool] = {}
         self.exact = Lengths(func, whole=True)
 
     def chosen(self, sizes: Sizes) -> tuple[int, ...]:
         """The products that BLAS computes for these lengths."""
-        return tuple(k for k, of in enumerate(self.lengths) if chosen(of(sizes), self.fewest))
+        each = [of(sizes) for of in self.lengths]
+        found = tuple(k for k, lengths in enumerate(each) if chosen(lengths, self.fewest))
+        if not found or all(is_certain(each[k]) for k in found):
+            return found
+        return () if self.is_slower(found, rounded(sizes)) else found
+
+    def is_slower(self, products: tuple[int, ...], sizes: Sizes) -> bool:
+        """Whether the program takes longer with these products as calls, by the predicted times."""
+        key = products, tuple(sizes)
+        if key not in self.slower:
+            if len(self.slower) >= MOST_LENGTHS:
+                self.slower.clear()
+            without, with_calls = (self.time(p, sizes) for p in ((), products))
+            self.slower[key] = with_calls > SLOWER * without
+        return self.slower[key]
+
+    def time(self, products: tuple[int, ...], sizes: Sizes) -> float:
+        """The predicted time of the program in which BLAS computes these products."""
+        if products not in self.times:
+            self.times[products] = self.target.predicted(self.with_calls(products))
+        return self.times[products](sizes)
+
+    def with_calls(self, products: tuple[int, ...]) -> Func:
+        """The program in which BLAS computes these products."""
+        if products not in self.funcs:
+            self.funcs[products] = with_calls(self.func, [self.products[k] for k in products])
+        return self.funcs[products]
 
     def form(self, products: tuple[int, ...]) -> Form:
-        """The form in which BLAS computes these products."""
+        """Its form for the scheduler."""
         if products not in self.forms:
-            func = with_calls(self.func, [self.products[k] for k in products]) if products else self.func
-            self.forms[products] = self.target.form(func)
+            self.forms[products] = self.target.form(self.with_calls(products))
         return self.forms[products]
+
+
+def rounded(sizes: Sizes) -> Sizes:
+    """Lengths with three significant bits: similar lengths have one decision, which depends on nothing
+    else."""
+    return tuple(n >> s << s for n in sizes for s in (max(n.bit_length() - 3, 0),))
 
 
 class KernelSelector:

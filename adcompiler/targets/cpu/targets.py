@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -11,6 +11,7 @@ from adcompiler.ir.nodes import Func
 from adcompiler.ir.types import Dtype
 from adcompiler.ir.walk import arrays_of
 from adcompiler.kernels.emit.block_partition import lengths
+from adcompiler.kernels.emit.traffic import predicted_time
 from adcompiler.kernels.schedule.materialise import scheduled
 from adcompiler.kernels.schedule.schedule import schedule
 from adcompiler.passes.order.gemm import CALL_POINTS, Product, found, with_calls
@@ -56,6 +57,10 @@ class Cpu:
         made = scheduled(run(FINISH, func)) if plain is None else plain.made
         return CpuKernel(made, self.precise, self.threads, mode, plain, by_numba=self.by_numba)
 
+    def predicted(self, func: Func) -> Callable[[Sizes], float]:
+        """The nominal nanoseconds of the scheduled program."""
+        return predicted_time(scheduled(run(FINISH, run(PREPARE, func))))
+
     def mode(self, kernel: CpuKernel, sizes: Sizes) -> Mode:
         """The mode that suits the kernel's loops and points; numba's kernels have only one."""
         return kernel.mode_at(sizes) if not self.by_numba else PLAIN
@@ -100,6 +105,10 @@ class Cuda:
         from adcompiler.targets.cuda.backend import executable
 
         return executable(func, self.atomics, self.fast)
+
+    def predicted(self, func: Func) -> Callable[[Sizes], float]:
+        """Nothing is predicted: every product that `products` finds is a call if it is large."""
+        return lambda sizes: 0.0
 
     def mode(self, kernel: Any, sizes: Sizes) -> Mode:
         """The only mode."""

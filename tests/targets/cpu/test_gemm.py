@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from bench.workloads.residual import BURGERS
 
 import adcompiler as adc
 from adcompiler.frontend.lowering.program import Lowered, lower
@@ -227,3 +228,19 @@ def test_each_kernel_is_compiled_when_lengths_first_ask_for_it(monkeypatch):
     kernels((120, 100, 130), (X, Y))
     assert list(kernels.kernels) == [Configuration(), called]
     assert "library_matmul" in kernels.kernels[called].kernel.source
+
+
+def calls(points, units):
+    """The routines that the gradient of Burgers' residual calls, for points and units of two layers."""
+    args = [np.ones(shape) for shape in ((2, units), units, (units, units), units, units)]
+    args += [0.1, np.ones(points), np.ones(points), 0.1]
+    f = adc.value_and_grad(adc.compile(BURGERS, name="loss"), (0, 1, 2, 3, 4))
+    made = Specialisation(f.trace(f.describe(tuple(args), {})[0]), "cpu")
+    selector = made.executable
+    form = selector.form(selector.select(made.sizes(args)))
+    return [a.op for a in arrays_of(form.func.roots) if isinstance(a, Call)]
+
+
+def test_calls_do_not_split_loops_that_share_more_than_calls_gain():
+    assert not calls(2000, 20)  # a point's layers and their derivatives share each tanh
+    assert calls(500, 200)
