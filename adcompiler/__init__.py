@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from adcompiler.fit.curve_fit import curve_fit
     from adcompiler.fit.least_squares import least_squares
     from adcompiler.fit.minimize import minimize
+    from adcompiler.fit.nlp import nlp
     from adcompiler.fit.roots import root
     from adcompiler.runtime.programs.recycling import recycle
     from adcompiler.targets.cpu.threads import get_num_threads, set_num_threads
@@ -79,6 +80,7 @@ _HOMES = {
     "adcompiler.fit.curve_fit": ("curve_fit",),
     "adcompiler.fit.least_squares": ("least_squares",),
     "adcompiler.fit.minimize": ("minimize",),
+    "adcompiler.fit.nlp": ("nlp",),
     "adcompiler.fit.roots": ("root",),
 }
 provided.compile.home = "adcompiler.api.compile"
@@ -120,6 +122,7 @@ __all__ = [
     "least_squares",
     "load",
     "minimize",
+    "nlp",
     "no_grad",
     "optim",
     "parameters",

@@ -173,6 +173,16 @@ def _body(body: Element, array: Array, tangents: Tangents) -> Tangent | None:
     return found.get(body)
 
 
+def slope(body: Element, read: Read) -> Tangent | None:
+    """The derivative of a body by one of its reads; None where it is zero everywhere."""
+    rates: dict[Element, Tangent] = {read: Tangent(TRUE, const(1, read.dtype))}
+    for element in elements_of((body,)):
+        made = None if element in rates else _element(element, rates, {}, None)
+        if made is not None:
+            rates[element] = made
+    return rates.get(body)
+
+
 def _element(
     element: Element, found: Mapping[Element, Tangent], tangents: Tangents, array: Array | None
 ) -> Tangent | None:

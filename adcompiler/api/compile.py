@@ -125,6 +125,15 @@ def cell(text: str, name: str | None, around: Mapping[str, Any], static: str, **
     return _definitions(module, name or "", meanings(around), _names(static), options(**given))
 
 
+def composed(
+    text: str, name: str, around: Mapping[str, Any], static: Sequence[str], like: Function
+) -> SourceFunction:
+    """The definition in a text that calls functions, compiled with the options of one of them."""
+    chosen = like.options if isinstance(like, SourceFunction) else Options(backend=like.backend)
+    module = parse(text, name="<composed>")
+    return _made(closure_of(module, name, None, meanings(around)), static, chosen)
+
+
 def _definitions(
     module: Module, name: str, around: Mapping[str, Any], static: Sequence[str], chosen: Options
 ) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import pairwise
 from math import prod
@@ -44,7 +44,7 @@ class SparseDerivative(Derived):
 
     def __init__(self, of: Function, wrt: Any, name: str) -> None:
         super().__init__(of, wrt, name)
-        self._programs: dict[Types, _Program] = {}
+        self._programs: dict[Types, SparseProgram] = {}
 
     def trace(self, types: Types) -> Lowered:
         raise Error(
@@ -54,19 +54,20 @@ class SparseDerivative(Derived):
 
     @public
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        program, values = self._program(args, keywords)
+        program, values = self.program(args, keywords)
         return unflatten(program.structure, program(values))
 
     @public
     def colors(self, *args: Any, **keywords: Any) -> int:
         """The number of directions for these arguments: colors, and rows computed one by one."""
-        program, values = self._program(args, keywords)
+        program, values = self.program(args, keywords)
         return program.coloring(values, program.base.sizes(values)).directions
 
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"_programs": {}}
 
-    def _program(self, args: Sequence[Any], keywords: dict[str, Any]) -> tuple[_Program, list[Any]]:
+    def program(self, args: Sequence[Any], keywords: dict[str, Any]) -> tuple[SparseProgram, list[Any]]:
+        """The program for the types of these arguments, and the values of its inputs."""
         names = (p.name for p in self.parameters)
         hook = find_hook((*zip(names, args, strict=False), *keywords.items()))
         if hook is not None and not is_adapted(hook):
@@ -78,16 +79,16 @@ class SparseDerivative(Derived):
             self._programs.setdefault(types, self._made(types))
         return self._programs[types], values
 
-    def _made(self, types: Types) -> _Program:
+    def _made(self, types: Types) -> SparseProgram:
         """The program that is differentiated: the function's own, or that of its gradient."""
         positions = self.of.positions(self.wrt, types)
         wanted = self.of.inputs_of(positions, types)
         row = self.places(positions, types)
         if self.symmetric:
             lowered = Gradient(self.of, self.wrt, "grad").trace(types)
-            return _Program(lowered, wanted, grafted(row, row, [0] * len(wanted)), True, self.backend)
+            return SparseProgram(lowered, wanted, grafted(row, row, [0] * len(wanted)), True, self.backend)
         lowered = self.of.trace(types)
-        return _Program(
+        return SparseProgram(
             lowered,
             wanted,
             grafted(lowered.structure, row, [0] * len(lowered.func.results)),
@@ -116,7 +117,7 @@ class _Mode(NamedTuple):
     compiled: Specialisation
 
 
-class _Program:
+class SparseProgram:
     """What is computed for arguments of given types."""
 
     def __init__(
@@ -133,14 +134,8 @@ class _Program:
 
     def coloring(self, values: Sequence[Any], sizes: Sequence[int]) -> Coloring:
         """The pattern and coloring for these lengths and integers; those of the last calls are kept."""
-        pairs = list(zip(self.func.inputs, values, strict=True))
-        integers: dict[Array, Any] = {
-            i: np.asarray(v, NUMPY[i.dtype]) for i, v in pairs if not is_float(i.dtype)
-        }
-        digest = blake2b()
-        for value in integers.values():
-            digest.update(value.tobytes())
-        key = (tuple(sizes), digest.digest())
+        integers = self.integers(values)
+        key = key_of(integers, sizes)
         with self.making.lock:
             if key not in self._colorings:
                 self._colorings[key] = self._colored(integers, sizes)
@@ -148,6 +143,11 @@ class _Program:
             while len(self._colorings) > MOST_COLORINGS:
                 self._colorings.popitem(last=False)
             return self._colorings[key]
+
+    def integers(self, values: Sequence[Any]) -> dict[Array, Any]:
+        """The inputs that are not floats: patterns follow from them."""
+        pairs = zip(self.func.inputs, values, strict=True)
+        return {i: np.asarray(v, NUMPY[i.dtype]) for i, v in pairs if not is_float(i.dtype)}
 
     def _colored(self, integers: dict[Array, Any], sizes: Sequence[int]) -> Coloring:
         results = run(OPTIMISE, self.func).results
@@ -201,8 +201,8 @@ class _Program:
 
         sizes = self.base.sizes(values)
         plan = self.coloring(values, sizes)
-        data = self._entries(plan, values, sizes)
-        tops, lefts = (self._bounds(a, sizes) for a in (self.func.results, self.inputs))
+        data = self.entries(plan, values, sizes)
+        tops, lefts = (self.bounds(a, sizes) for a in (self.func.results, self.inputs))
         shape = (tops[-1], lefts[-1])
         places = (plan.columns, plan.rows) if plan.transposed else (plan.rows, plan.columns)
         whole = csr_array((data, places), shape=shape)
@@ -213,12 +213,12 @@ class _Program:
             for left, right in pairwise(lefts)
         ]
 
-    def _bounds(self, arrays: Sequence[Array], sizes: Sequence[int]) -> list[int]:
+    def bounds(self, arrays: Sequence[Array], sizes: Sequence[int]) -> list[int]:
         """Where each array begins among the entries of all, and the end."""
         counts = [prod(extent(a.shape, sizes)) for a in arrays]
         return [0, *np.cumsum(counts, dtype=int).tolist()]
 
-    def _entries(self, plan: Coloring, values: Sequence[Any], sizes: Sequence[int]) -> np.ndarray:
+    def entries(self, plan: Coloring, values: Sequence[Any], sizes: Sequence[int]) -> np.ndarray:
         """The entries at the places of the plan."""
         data = np.zeros(len(plan.rows))
         lone = plan.lone_of[plan.rows]
@@ -254,7 +254,7 @@ class _Program:
         """The derivatives along directions: a row for each."""
         mode = self.reverse if reverse else self.forward
         arrays = self.func.results if reverse else self.inputs
-        bounds = self._bounds(arrays, sizes)
+        bounds = self.bounds(arrays, sizes)
         given = []
         for k in mode.seeded:
             shape = extent(arrays[k].shape, sizes)
@@ -263,6 +263,14 @@ class _Program:
         found = mode.compiled([*values, *given], False, [*sizes, len(seeds)])
         rows = [np.reshape(f, (len(seeds), -1)) for f in found]
         return np.concatenate(rows or [np.zeros((len(seeds), 0))], axis=1)
+
+
+def key_of(integers: Mapping[Array, Any], sizes: Sequence[int]) -> Any:
+    """What a pattern follows from, as a key of a dictionary."""
+    digest = blake2b()
+    for value in integers.values():
+        digest.update(value.tobytes())
+    return tuple(sizes), digest.digest()
 
 
 def _take(data: np.ndarray, color: np.ndarray, position: np.ndarray, first: int, found: np.ndarray) -> None:

@@ -1,1 +1,2 @@
-"""SciPy's solvers with exact derivatives: `minimize`, `least_squares`, `root` and `curve_fit`."""
+"""Solvers with exact derivatives: SciPy's `minimize`, `least_squares`, `root` and `curve_fit`, and nonlinear
+programs."""

@@ -42,7 +42,7 @@ def pattern(
     from scipy.sparse import vstack
 
     counts = [prod(length(n, sizes) for n in i.shape) for i in wanted]
-    scope = _Scope(dict(values), {}, sizes, sum(counts))
+    scope = Scope(dict(values), {}, sizes, sum(counts))
     start = 0
     for i, count in zip(wanted, counts, strict=True):
         columns = np.arange(start, start + count)
@@ -78,7 +78,7 @@ def _limit(count: int) -> None:
         )
 
 
-class _Scope:
+class Scope:
     """A program, or one iteration of a loop: the values known and the patterns found so far."""
 
     def __init__(self, values: Values, found: Patterns, sizes: Sequence[int], width: int) -> None:
@@ -88,7 +88,7 @@ class _Scope:
     def of(self, array: Array) -> Pattern:
         """The pattern of an array."""
         found = self.found.get(array)
-        return self.nothing(prod(self._lengths(array.shape))) if found is None else found
+        return self.nothing(prod(self.lengths_of(array.shape))) if found is None else found
 
     def nothing(self, rows: int) -> Pattern:
         from scipy.sparse import csr_array
@@ -128,7 +128,7 @@ class _Scope:
             (found,) = evaluate((element,), domain, self.values, self.sizes, REAL)
         return np.asarray(found).reshape(np.shape(found) or (1,) * len(domain))
 
-    def _lengths(self, shape: Sequence[Element]) -> tuple[int, ...]:
+    def lengths_of(self, shape: Sequence[Element]) -> tuple[int, ...]:
         found = [self.value(n, ()) for n in shape]
         if any(n is None for n in found):
             raise LimitError("a length is computed from floats: there is no pattern", remedy="sparse=False")
@@ -138,7 +138,7 @@ class _Scope:
 
     def _array(self, array: Array) -> Pattern:
         """The union of what the array's reads select."""
-        shape, domain = self._lengths(array.shape), self._lengths(array.domain)
+        shape, domain = self.lengths_of(array.shape), self.lengths_of(array.domain)
         rows = prod(shape)
         total = None
         if not prod(domain) or not rows:
@@ -152,14 +152,14 @@ class _Scope:
     def _call(self, call: Call) -> Pattern:
         """A routine's result in each case depends on all entries of what it is given in that case."""
         cases = len(call.cases)
-        shape = self._lengths(call.shape)
+        shape = self.lengths_of(call.shape)
         count, entries, total = prod(shape[:cases]), prod(shape[cases:]), self.nothing(prod(shape))
         params = zip(call.operands, LIBRARY[call.op].params, strict=True)
         active = [a for a, name in params if name != "f" and a in self.found]
         if call.op in CONSTANT or not total.shape[0]:
             return total
         for operand in active:
-            *own, rows, columns = self._lengths(operand.shape)
+            *own, rows, columns = self.lengths_of(operand.shape)
             given = np.arange(prod(own) * rows * columns)
             of_case = _selection(given // (rows * columns or 1), given, (prod(own), len(given)))
             result = np.arange(count * entries)
@@ -205,16 +205,16 @@ class _Scope:
         wide = {k for k, n in enumerate(mask.shape) if n > 1}
         domain = tuple(n if k in axes or k in wide else 1 for k, n in enumerate(domain))
         _limit(prod(domain))
-        lengths = self._lengths(read.array.shape)
-        to, targets, into = self._flat(places, shape, domain)
-        source, sources, outof = self._flat(read.args, lengths, domain)
+        lengths = self.lengths_of(read.array.shape)
+        to, targets, into = self.flat(places, shape, domain)
+        source, sources, outof = self.flat(read.args, lengths, domain)
         inside = np.broadcast_to(mask, domain).ravel() & (to >= 0) & (source >= 0)
         picked = _selection(to[inside], source[inside], (targets, sources))
         whole = self.found[read.array]
         found = _product(picked, whole if outof is None else _product(outof.T.tocsr(), whole))
         return found if into is None else _product(into, found)
 
-    def _flat(
+    def flat(
         self, indices: Sequence[Element], shape: tuple[int, ...], domain: tuple[int, ...]
     ) -> tuple[np.ndarray, int, Pattern | None]:
         """The flat position at each point, -1 outside; along axes whose index is unknown all positions
@@ -258,7 +258,7 @@ class _LoopPatterns:
     """The patterns of what a loop gives: iteration by iteration, or of everything on everything if that is
     too long or unknown."""
 
-    def __init__(self, outer: _Scope, loop: Loop) -> None:
+    def __init__(self, outer: Scope, loop: Loop) -> None:
         self.outer, self.loop = outer, loop
         self.step, *slots = loop.slots
         carried, scanned = len(loop.inits), len(loop.inits) + len(loop.scanned)
@@ -274,7 +274,7 @@ class _LoopPatterns:
     def _iterations(self) -> Sequence[int] | None:
         if self.loop.length is None:
             return range(MOST_ITERATIONS)
-        (count,) = self.outer._lengths((self.loop.length,))
+        (count,) = self.outer.lengths_of((self.loop.length,))
         iterations = range(max(count, 0))
         return None if count > MOST_ITERATIONS else iterations[::-1] if self.loop.backward else iterations
 
@@ -286,7 +286,7 @@ class _LoopPatterns:
         every = _selection(np.zeros(len(columns), int), columns, (1, outer.width))
         found: Patterns = {}
         for item in items:
-            count = prod(outer._lengths(item.shape))
+            count = prod(outer.lengths_of(item.shape))
             one = _selection(np.arange(count), np.zeros(count, int), (count, 1))
             found[item] = _product(one, every)
         return found
@@ -308,7 +308,7 @@ class _LoopPatterns:
                 kept[iteration] = scope.of(array)
         return self._items([p for _, p in now], outs) if ended else None
 
-    def _goes_on(self, scope: _Scope) -> bool | None:
+    def _goes_on(self, scope: Scope) -> bool | None:
         """Whether there is this iteration, if that is known."""
         if self.loop.test is None:
             return True
@@ -330,7 +330,7 @@ class _LoopPatterns:
     def _given(self, array: Array) -> np.ndarray | None:
         return _known_value(self.outer, array)
 
-    def _scope(self, iteration: int, now: Sequence[tuple[np.ndarray | None, Pattern | None]]) -> _Scope:
+    def _scope(self, iteration: int, now: Sequence[tuple[np.ndarray | None, Pattern | None]]) -> Scope:
         """One iteration: what its slots are, as far as known, and depend on."""
         outer, loop = self.outer, self.loop
         values: dict[Array, Any] = {self.step: np.asarray(iteration, np.int64)}
@@ -343,16 +343,16 @@ class _LoopPatterns:
             whole = self._given(array)
             values[slot] = None if whole is None else row_of(whole, iteration)
             found[slot] = self._row_pattern(array, iteration)
-        return _Scope(_present(values), _present(found), outer.sizes, outer.width)
+        return Scope(_present(values), _present(found), outer.sizes, outer.width)
 
     def _row_pattern(self, array: Array, iteration: int) -> Pattern | None:
         """The pattern of a row of a scanned array; there is nothing beyond its end."""
-        whole, size = self.outer.found.get(array), prod(self.outer._lengths(array.shape[1:]))
+        whole, size = self.outer.found.get(array), prod(self.outer.lengths_of(array.shape[1:]))
         rows = None if whole is None else whole[iteration * size : (iteration + 1) * size]
         return None if rows is None or rows.shape[0] < size else rows
 
 
-def _known_value(scope: _Scope, array: Array) -> np.ndarray | None:
+def _known_value(scope: Scope, array: Array) -> np.ndarray | None:
     if not scope.known(array):
         return None
     with np.errstate(all="ignore"):

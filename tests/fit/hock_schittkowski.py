@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf, pi, sqrt
 
+import numpy as np
+
 import adcompiler as adc
 
 
@@ -22,6 +24,19 @@ class Problem:
     def compiled(self, text: str) -> adc.Function:
         unpacked = "\n".join(f"    x{k + 1} = x[{k}]" for k in range(len(self.start)))
         return adc.compile(f"def f(x):\n{unpacked}\n    return {text}", backend="numpy")
+
+    @property
+    def is_constrained(self) -> bool:
+        return bool(self.at_least or self.equal)
+
+    def program(self):
+        """The problem for `adc.nlp`, and the limits of variables and constraints."""
+        parts = [(text, high) for text, high in ((self.at_least, inf), (self.equal, 0)) if text]
+        functions = [self.compiled(text) for text, _ in parts]
+        made = adc.nlp(self.compiled(self.objective), functions, x0=np.array(self.start, float))
+        high = [high for text, high in parts for _ in range(text.count(",") + 1)]
+        bounds = np.array(self.bounds or ((-inf, inf),) * len(self.start), float)
+        return made, {"lb": bounds[:, 0], "ub": bounds[:, 1], "cl": 0 if high else None, "cu": high or None}
 
     def solve(self, method: str):
         given = (("ineq", self.at_least), ("eq", self.equal))
@@ -74,6 +89,13 @@ PROBLEMS = {
     30: Problem(
         "x1**2 + x2**2 + x3**2", (1, 1, 1), 1, "x1**2 + x2**2 - 1", bounds=((1, 10), (-10, 10), (-10, 10))
     ),
+    31: Problem(
+        "9 * x1**2 + x2**2 + 9 * x3**2",
+        (1, 1, 1),
+        6,
+        "x1 * x2 - 1",
+        bounds=((-10, 10), (1, 10), (-10, 1)),
+    ),
     35: Problem(
         "9 - 8 * x1 - 6 * x2 - 4 * x3 + 2 * x1**2 + 2 * x2**2 + x3**2 + 2 * x1 * x2 + 2 * x1 * x3",
         (0.5, 0.5, 0.5),
@@ -102,6 +124,12 @@ PROBLEMS = {
     40: Problem(
         "-x1 * x2 * x3 * x4", (0.8,) * 4, -0.25, equal="x1**3 + x2**2 - 1, x1**2 * x4 - x3, x4**2 - x2"
     ),
+    42: Problem(
+        "(x1 - 1)**2 + (x2 - 2)**2 + (x3 - 3)**2 + (x4 - 4)**2",
+        (1, 1, 1, 1),
+        28 - 10 * sqrt(2),
+        equal="x1 - 2, x3**2 + x4**2 - 2",
+    ),
     43: Problem(
         "x1**2 + x2**2 + 2 * x3**2 + x4**2 - 5 * x1 - 5 * x2 - 21 * x3 + 7 * x4",
         (0, 0, 0, 0),
@@ -116,6 +144,12 @@ PROBLEMS = {
         0,
         equal="x1 + x2 + x3 + x4 + x5 - 5, x3 - 2 * (x4 + x5) + 3",
     ),
+    50: Problem(
+        "(x1 - x2)**2 + (x2 - x3)**2 + (x3 - x4)**4 + (x4 - x5)**2",
+        (35, -31, 11, 5, -5),
+        0,
+        equal="x1 + 2 * x2 + 3 * x3 - 6, x2 + 2 * x3 + 3 * x4 - 6, x3 + 2 * x4 + 3 * x5 - 6",
+    ),
     51: Problem(
         "(x1 - x2)**2 + (x2 + x3 - 2)**2 + (x4 - 1)**2 + (x5 - 1)**2",
         (2.5, 0.5, 2, -1, 0.5),
@@ -127,6 +161,27 @@ PROBLEMS = {
         (2,) * 5,
         1859 / 349,
         equal="x1 + 3 * x2, x3 + x4 - 2 * x5, x2 - x5",
+    ),
+    53: Problem(
+        "(x1 - x2)**2 + (x2 + x3 - 2)**2 + (x4 - 1)**2 + (x5 - 1)**2",
+        (2,) * 5,
+        176 / 43,
+        equal="x1 + 3 * x2, x3 + x4 - 2 * x5, x2 - x5",
+        bounds=((-10, 10),) * 5,
+    ),
+    63: Problem(
+        "1000 - x1**2 - 2 * x2**2 - x3**2 - x1 * x2 - x1 * x3",
+        (2, 2, 2),
+        961.7151721,
+        equal="8 * x1 + 14 * x2 + 7 * x3 - 56, x1**2 + x2**2 + x3**2 - 25",
+        bounds=((0, inf),) * 3,
+    ),
+    65: Problem(
+        "(x1 - x2)**2 + (x1 + x2 - 10)**2 / 9 + (x3 - 5)**2",
+        (-5, 5, 0),
+        0.9535288567,
+        "48 - x1**2 - x2**2 - x3**2",
+        bounds=((-4.5, 4.5), (-4.5, 4.5), (-5, 5)),
     ),
     71: Problem(
         "x1 * x4 * (x1 + x2 + x3) + x3",
@@ -143,11 +198,23 @@ PROBLEMS = {
         "5 - x1 - 2 * x2 - x3 - x4, 4 - 3 * x1 - x2 - 2 * x3 + x4, x2 + 4 * x3 - 1.5",
         bounds=((0, inf),) * 4,
     ),
+    77: Problem(
+        "(x1 - 1)**2 + (x1 - x2)**2 + (x3 - 1)**2 + (x4 - 1)**4 + (x5 - 1)**6",
+        (2,) * 5,
+        0.24150513,
+        equal="x1**2 * x4 + sin(x4 - x5) - 2 * sqrt(2.0), x2 + x3**4 * x4**2 - 8 - sqrt(2.0)",
+    ),
     78: Problem(
         "x1 * x2 * x3 * x4 * x5",
         (-2, 1.5, 2, -1, -1),
         -2.91970041,
         equal="x1**2 + x2**2 + x3**2 + x4**2 + x5**2 - 10, x2 * x3 - 5 * x4 * x5, x1**3 + x2**3 + 1",
+    ),
+    79: Problem(
+        "(x1 - 1)**2 + (x1 - x2)**2 + (x2 - x3)**2 + (x3 - x4)**4 + (x4 - x5)**4",
+        (2,) * 5,
+        0.0787768209,
+        equal="x1 + x2**2 + x3**3 - 2 - 3 * sqrt(2.0), x2 - x3**2 + x4 + 2 - 2 * sqrt(2.0), x1 * x5 - 2",
     ),
     80: Problem(
         "exp(x1 * x2 * x3 * x4 * x5)",

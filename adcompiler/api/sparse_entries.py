@@ -1,0 +1,249 @@
+"""The entries of a sparse derivative as one vector, at places that are known before any values.
+
+Solvers take a sparse matrix in two parts: the places of its entries once, and their values again and again.
+Entries are computed one by one where the program allows it (`ad/programs/entries.py`), else by directions,
+one for each color (`ad/programs/coloring.py`).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from adcompiler.ad.programs.entries import Family, families, values_of
+from adcompiler.api.function import Function
+from adcompiler.api.sparse import SparseDerivative, SparseHessian, SparseProgram, key_of
+from adcompiler.fork import Locked
+from adcompiler.frontend.lowering.program import Lowered
+from adcompiler.interpreter.entries import Places, places
+from adcompiler.ir.naming import distinct
+from adcompiler.ir.nodes import Array, Element
+from adcompiler.lazy import cached_property
+from adcompiler.passes.algebra.fold import fold
+from adcompiler.passes.arrays.contract import contract, pick
+from adcompiler.passes.arrays.inline import inline
+from adcompiler.passes.arrays.prune import prune
+from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.runtime.programs.specialise import Specialisation
+from adcompiler.targets.buffers import POOL
+
+MOST_LAYOUTS = 8  # of one program
+FLOAT = np.dtype(np.float64)
+# Few arrays with large bodies have the fewest families. Rules of a user's own stay what they are.
+INLINED = (pick, fold, prune, inline, contract, fold, prune)
+
+Fill = Callable[[Sequence[Any], np.ndarray], None]  # writes the entries for the inputs' values
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The places of the entries, and what computes their values."""
+
+    rows: np.ndarray
+    columns: np.ndarray
+    fill: Fill
+
+
+class SparseEntries:
+    """The Jacobian of a function, or the lower triangle of the Hessian of a scalar one, entry by entry.
+
+    Rows are the entries of all results in order, columns those of all inputs in `wrt`. No place occurs twice.
+    """
+
+    def __init__(self, of: Function, wrt: tuple[str, ...], symmetric: bool = False) -> None:
+        self.derivative: SparseDerivative = (
+            SparseHessian(of, wrt, "hessian") if symmetric else SparseDerivative(of, wrt, "jacobian")
+        )
+        self._made: dict[SparseProgram, _Entries] = {}
+
+    def places(self, args: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+        """The rows and columns of the entries for arguments of these types, lengths and integers."""
+        layout = self._layout(args)[0]
+        return layout.rows, layout.columns
+
+    def values(self, args: Sequence[Any]) -> np.ndarray:
+        """The entries at these places, in float64."""
+        layout, values = self._layout(args)
+        found = POOL.empty((len(layout.rows),), FLOAT)
+        layout.fill(values, found)
+        return found
+
+    def _layout(self, args: Sequence[Any]) -> tuple[Layout, list[Any]]:
+        program, values = self.derivative.program(args, {})
+        entries = self._made.get(program)
+        if entries is None:
+            entries = self._made.setdefault(program, _Entries(program))
+        return entries.layout(values), values
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_made": {}}
+
+
+class _Entries:
+    """What is computed for arguments of given types."""
+
+    def __init__(self, program: SparseProgram) -> None:
+        self.program, self.func = program, program.func
+        self.compiled: dict[Any, Specialisation] = {}
+        self.layouts: OrderedDict[Any, Layout] = OrderedDict()
+        self.making = Locked()
+
+    def layout(self, values: Sequence[Any]) -> Layout:
+        """The layout for these lengths and integers; those of the last calls are kept."""
+        sizes = self.program.base.sizes(values)
+        integers = self.program.integers(values)
+        key = key_of(integers, sizes)
+        with self.making.lock:
+            if key not in self.layouts:
+                found = None
+                if self.families is not None:
+                    found = places(self.families, self.results, integers, sizes)
+                self.layouts[key] = (
+                    self._colored(values, sizes) if found is None else self._placed(found, sizes)
+                )
+            self.layouts.move_to_end(key)
+            while len(self.layouts) > MOST_LAYOUTS:
+                self.layouts.popitem(last=False)
+            return self.layouts[key]
+
+    @cached_property
+    def results(self) -> Sequence[Any]:
+        """The results with few arrays between them and the inputs."""
+        return run(INLINED, self.func).results
+
+    @cached_property
+    def families(self) -> list[list[Family]] | None:
+        """The families of all results."""
+        return families(self.results, self.program.inputs)
+
+    # -- entry by entry ------------------------------------------------------------------------
+
+    def _placed(self, found: Sequence[Sequence[Places]], sizes: Sequence[int]) -> Layout:
+        """The layout of families: each has a piece of the vector of values."""
+        assert self.families is not None
+        tops = self.program.bounds(self.func.results, sizes)
+        lefts: dict[Array, int] = dict(
+            zip(self.program.inputs, self.program.bounds(self.program.inputs, sizes), strict=False)
+        )
+        pieces, wanted, start = [], [], 0
+        all_rows, all_columns = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        for top, own, placed in zip(tops, self.families, found, strict=False):
+            for family, place in zip(own, placed, strict=True):
+                rows, columns, kept = place.rows + top, place.columns + lefts[family.source], place.kept
+                if self.program.symmetric:
+                    lower = rows >= columns
+                    rows, columns, kept = rows[lower], columns[lower], kept[lower]
+                if len(kept):
+                    all_rows.append(rows)
+                    all_columns.append(columns)
+                    pieces.append(_Piece.of(start, place.domain, kept))
+                    wanted.append((family, place.guard))
+                    start += len(kept)
+        rows, columns = np.concatenate(all_rows), np.concatenate(all_columns)
+        merge = _Merge.of(rows, columns)
+        if merge is not None:
+            rows, columns = rows[merge.first], columns[merge.first]
+        return Layout(rows, columns, _Filled(self._compiled(wanted), list(sizes), pieces, start, merge))
+
+    def _compiled(self, wanted: Sequence[tuple[Family, Element]]) -> Specialisation:
+        """The program of the values of families. It is the same for other lengths with the same families."""
+        key = tuple(wanted)
+        if key not in self.compiled:
+            func = self.func
+            names = distinct([f"j{k}" for k in range(len(wanted))], func.input_names)
+            made = func.with_(
+                results=tuple(values_of(family, guard) for family, guard in wanted), result_names=names
+            )
+            self.compiled[key] = Specialisation(Lowered(run(SIMPLIFY, made), (), None), self.program.backend)
+        return self.compiled[key]
+
+    # -- by directions -------------------------------------------------------------------------
+
+    def _colored(self, values: Sequence[Any], sizes: Sequence[int]) -> Layout:
+        plan = self.program.coloring(values, sizes)
+        rows, columns = (plan.columns, plan.rows) if plan.transposed else (plan.rows, plan.columns)
+        kept = np.flatnonzero(rows >= columns) if self.program.symmetric else np.arange(len(rows))
+
+        def fill(values: Sequence[Any], out: np.ndarray) -> None:
+            np.take(self.program.entries(plan, values, sizes), kept, out=out)
+
+        return Layout(rows[kept], columns[kept], fill)
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """The part of a vector that holds the values of a family; `kept` are the points of its domain that have
+    an entry, None if all have."""
+
+    start: int
+    stop: int
+    shape: tuple[int, ...]
+    kept: np.ndarray | None
+
+    @staticmethod
+    def of(start: int, shape: tuple[int, ...], kept: np.ndarray) -> _Piece:
+        whole = len(kept) == int(np.prod(shape))
+        return _Piece(start, start + len(kept), shape, None if whole else kept)
+
+    def target(self, out: np.ndarray) -> np.ndarray:
+        """An array for the values at all points: the part of the vector, if these are the same."""
+        if self.kept is None:
+            return out[self.start : self.stop].reshape(self.shape)
+        return POOL.empty(self.shape, FLOAT)
+
+    def put(self, found: Any, target: np.ndarray, out: np.ndarray) -> None:
+        """Write the values at all points where they belong."""
+        if self.kept is not None:
+            np.take(found, self.kept, out=out[self.start : self.stop], mode="clip")
+        elif found is not target:
+            target[...] = found
+
+
+@dataclass(frozen=True)
+class _Merge:
+    """Values with the same place, added: `order` has them side by side, each place from one of `starts` on.
+    `first` are those of each place that come first."""
+
+    order: np.ndarray
+    starts: np.ndarray
+    first: np.ndarray
+
+    @staticmethod
+    def of(rows: np.ndarray, columns: np.ndarray) -> _Merge | None:
+        """None if each place occurs once."""
+        if not len(rows):
+            return None
+        order = np.lexsort((columns, rows))
+        changed = (np.diff(rows[order]) != 0) | (np.diff(columns[order]) != 0)
+        if changed.all():
+            return None
+        starts = np.flatnonzero(np.concatenate(([True], changed)))
+        return _Merge(order, starts, order[starts])
+
+    def __call__(self, values: np.ndarray, out: np.ndarray) -> None:
+        np.add.reduceat(values[self.order], self.starts, out=out)
+
+
+@dataclass(frozen=True)
+class _Filled:
+    """Runs the program of families, which writes into the vector of values."""
+
+    compiled: Specialisation
+    sizes: list[int]
+    pieces: Sequence[_Piece]
+    count: int
+    merge: _Merge | None
+
+    def __call__(self, values: Sequence[Any], out: np.ndarray) -> None:
+        whole = out if self.merge is None else POOL.empty((self.count,), FLOAT)
+        targets = [piece.target(whole) for piece in self.pieces]
+        into = [target if target.ndim else None for target in targets]
+        found = self.compiled(values, False, self.sizes, into)
+        for piece, value, target in zip(self.pieces, found, targets, strict=True):
+            piece.put(value, target, whole)
+        if self.merge is not None:
+            self.merge(whole, out)
