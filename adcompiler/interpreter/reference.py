@@ -82,6 +82,11 @@ def require(func: Func, found: Sequence[Any]) -> None:
 
 def length(size: Element, sizes: Sequence[int], values: Values | None = None) -> int:
     """The value of a size; `values` where it reads arrays of rank 0."""
+    match size:
+        case Size(number=number):
+            return int(sizes[number])
+        case Const():
+            return int(size.value)
     with np.errstate(all="ignore"):  # i % 0 is 0
         return int(evaluate((size,), (), values or {}, sizes, REAL)[0])
 
@@ -111,6 +116,7 @@ class Iterations:
         self.loop, self.sizes, self.numbers = loop, sizes, numbers
         self.step, *self.slots = loop.slots
         self.order = arrays_of(loop.roots)
+        self.tested = [] if loop.test is None else arrays_of((loop.test,))
         self.inits = [values[a] for a in loop.inits]
         self.scanned = [values[a] for a in loop.scanned]
         self.fixed = [values[a] for a in loop.consts]
@@ -139,7 +145,7 @@ class Iterations:
         for iteration in self.order_of_iterations():
             here = self.begin(iteration, carried)
             if self.loop.test is not None:
-                compute(arrays_of((self.loop.test,)), here, self.sizes, self.numbers)
+                compute(self.tested, here, self.sizes, self.numbers)
                 if not here[self.loop.test]:
                     self.count = iteration
                     return

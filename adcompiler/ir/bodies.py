@@ -79,6 +79,10 @@ class Replace(Rewriter):
     def inner(self, loop: Loop | Ruled) -> None:
         """Bodies stay as they are."""
 
+    def stays(self, array: Array) -> bool:
+        """Only arrays are replaced; subclasses replace elements too."""
+        return type(self) is Replace and self.reads_the_same(array)
+
     def resized(self, lengths: tuple[Element, ...]) -> tuple[Element, ...]:
         """Lengths that read what has been replaced."""
         self.run(read_by(lengths))

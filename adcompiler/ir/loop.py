@@ -27,7 +27,10 @@ class Loop(Node):
     gives is.
     """
 
-    __slots__ = ("backward", "consts", "inits", "is_minimal", "length", "outs", "results", "scanned", "test")
+    __slots__ = (
+        *("backward", "consts", "inits", "length", "outs", "results", "scanned", "test"),
+        *("is_minimal", "known_slots"),
+    )
     fields = ("length", "inits", "scanned", "consts", "results", "outs", "test", "backward")
     length: Element | None
     inits: tuple[Array, ...]
@@ -38,10 +41,12 @@ class Loop(Node):
     test: Array | None
     backward: bool
     is_minimal: bool
+    known_slots: tuple[Slot, ...] | None
 
     def _derive(self) -> None:
         self.dtype = "i64"
         self.is_minimal = False
+        self.known_slots = None
 
     @property
     def operands(self) -> tuple[Array, ...]:
@@ -54,6 +59,11 @@ class Loop(Node):
 
         A length that reads a const of the loop reads its slot in the body.
         """
+        if self.known_slots is None:
+            self.known_slots = self._slots()
+        return self.known_slots
+
+    def _slots(self) -> tuple[Slot, ...]:
         first = 1 + len(self.inits) + len(self.scanned)
         places = {a: Slot(first + k, a.dtype, ()) for k, a in enumerate(self.consts) if not a.rank}
         shapes: list[tuple[Dtype, Shape]] = [("i64", ())]

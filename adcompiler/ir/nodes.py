@@ -26,6 +26,7 @@ from adcompiler.fork import Locked
 from adcompiler.ir.types import NUMPY, Dtype
 
 _table: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
+_references = _table.data  # type: ignore[attr-defined]  # for look-ups in one call: most nodes are there
 _LOCK = Locked(RLock)
 
 
@@ -38,7 +39,8 @@ class Node:
 
     def __new__(cls, *values: Any) -> Self:
         key = (cls, *values)
-        node: Self | None = _table.get(key)
+        known = _references.get(key)
+        node: Self | None = None if known is None else known()
         if node is not None:
             return node
         with _LOCK.lock:

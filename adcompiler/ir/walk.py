@@ -39,18 +39,17 @@ def postorder(roots: Iterable[N], children: Callable[[N], Iterable[N]]) -> list[
     entered: set[N] = set()  # what stands on the stack again, below its children
     stack = list(reversed(list(roots)))
     while stack:
-        node = stack.pop()
-        if node in order:
-            continue
-        if node not in entered:
-            pending = [child for child in children(node) if child not in order]
-            if pending:
-                entered.add(node)
-                stack.append(node)
-                pending.reverse()
-                stack += pending
-                continue
-        order[node] = None
+        node = stack[-1]
+        if node not in order:
+            if node not in entered:
+                pending = [child for child in children(node) if child not in order]
+                if pending:
+                    entered.add(node)
+                    pending.reverse()
+                    stack += pending
+                    continue
+            order[node] = None
+        stack.pop()
     return list(order)
 
 
@@ -140,7 +139,8 @@ def rewrite(
         return tuple(memo[root] for root in roots)
     for element in postorder(roots, lambda e: () if e in memo else e.args):
         if element not in memo:
-            memo[element] = visit(with_args(element, tuple(memo[a] for a in element.args)))
+            args = element.args
+            memo[element] = visit(with_args(element, tuple([memo[a] for a in args])) if args else element)
     if fresh:
         follow(memo)
     return tuple(memo[root] for root in roots)
@@ -235,6 +235,14 @@ class Rewriter:
         """The replacement of an array."""
         return array
 
+    def stays(self, array: Array) -> bool:
+        """Whether an array is known to stay as it is, so that its elements need not be visited."""
+        return False
+
+    def reads_the_same(self, array: Array) -> bool:
+        """Whether nothing that an array reads has changed."""
+        return all(self.arrays[a] is a for a in arrays_read(array))
+
     def _visit(self, element: Element) -> Element:
         if isinstance(element, Read):
             array = self.arrays[element.array]
@@ -253,7 +261,7 @@ class Rewriter:
         results = tuple(results)
         for array in postorder(results, lambda a: () if a in self.arrays else arrays_read(a)):
             if array not in self.arrays:
-                self.arrays[array] = self.array(self._rebuilt(array))
+                self.arrays[array] = self.array(array if self.stays(array) else self._rebuilt(array))
         follow(self.arrays, self.elements)
         return tuple(self.arrays[r] for r in results)
 

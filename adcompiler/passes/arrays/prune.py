@@ -26,6 +26,7 @@ from adcompiler.ir.bodies import (
 )
 from adcompiler.ir.loop import Item, Loop, Slot
 from adcompiler.ir.nodes import Array, Func, Node
+from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, postorder, read_by
 
 
@@ -54,6 +55,10 @@ class _Prune(Rewriter):
     def __init__(self) -> None:
         super().__init__()
         self.steps: list[Rewriter] = []
+
+    def stays(self, array: Array) -> bool:
+        """Only loops are pruned, and those of rules."""
+        return not isinstance(array, Item | Ruled) and self.reads_the_same(array)
 
     def run(self, results: Iterable[Array]) -> tuple[Array, ...]:
         roots = super().run(results)
@@ -158,9 +163,7 @@ def _reads(array: Array) -> Sequence[Array]:
 
 def _merged(loop: Loop, other: Loop) -> dict[Array, Array] | None:
     """Replacements for the items of two loops, if `other` carries everything that `loop` does."""
-    if (loop.length, loop.backward, loop.test is None) != (other.length, other.backward, other.test is None):
-        return None
-    if len(loop.inits) > len(other.inits) or not set(loop.inits) <= set(other.inits):
+    if not _may_merge(loop, other):
         return None
     if not set(loop.items).isdisjoint(arrays_of(other.operands)):
         return None
@@ -182,6 +185,13 @@ def _merged(loop: Loop, other: Loop) -> dict[Array, Array] | None:
     return _replaced(other, large, built, outs) | _replaced(loop, small, built, outs, large)
 
 
+def _may_merge(loop: Loop, other: Loop) -> bool:
+    """Whether `other` has the iterations of `loop`, and starts with all its values."""
+    if (loop.length, loop.backward, loop.test is None) != (other.length, other.backward, other.test is None):
+        return False
+    return len(loop.inits) <= len(other.inits) and set(loop.inits) <= set(other.inits)
+
+
 def _alike(small: Body, large: Body) -> bool:
     """Whether two loops update the values that the smaller one carries in the same way, for as many
     iterations."""
@@ -190,9 +200,10 @@ def _alike(small: Body, large: Body) -> bool:
 
 
 def _pruned(small: Body, large: Body) -> tuple[Body, Body]:
-    """Two bodies after merging equal inner loops."""
+    """Two bodies, each of them pruned, after merging inner loops of one with those of the other."""
     roots = roots_of(small), roots_of(large)
-    if not all(any(isinstance(a, Item) for a in arrays_of(r)) for r in roots):
+    ones, others = ({a.loop for a in arrays_of(r) if isinstance(a, Item)} for r in roots)
+    if not any(_may_merge(a, b) or _may_merge(b, a) for a in ones for b in others):
         return small, large
     found = _Prune().run((*roots[0], *roots[1]))
     first, rest = found[: len(roots[0])], found[len(roots[0]) :]
