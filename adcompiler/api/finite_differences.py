@@ -10,6 +10,7 @@ import numpy as np
 
 EPS = float(np.finfo(np.float64).eps)
 RELATIVE_STEP = 6e-3  # of the argument's scale; with two extrapolations the error is of the sixth order in it
+CERTAIN = 1e-9  # relative uncertainty, far below the errors that are looked for
 FINER = tuple(10.0**-k for k in range(7))
 
 
@@ -23,13 +24,18 @@ def slopes(value: Value, point: Sequence[Any], k: int, places: Iterable[Place] |
     """The derivative of a scalar with respect to the entries of argument `k` at `places` (by default all), by
     finite differences; NaN at other entries.
 
-    Relative and absolute steps are tried. The result is the estimate that changes least when the step is
-    halved, and whose step is not lost in the rounding of the values.
+    A relative step is tried, and an absolute one too if the first estimate is not certain to many digits. The
+    result is the estimate that changes least when the step is halved, and whose step is not lost in the
+    rounding of the values.
     """
     start, at = _entries(value, point, k)
     slopes = np.full(start.shape, np.nan)
     for place in np.ndindex(start.shape) if places is None else places:
-        slopes[place], _ = _best(at, place, _scales(start, place), start.dtype)
+        relative, *absolute = _scales(start, place)
+        found = _best(at, place, (relative,), start.dtype)
+        if absolute and not found[1] <= CERTAIN * max(1.0, abs(found[0])):
+            found = min(found, _best(at, place, absolute, start.dtype), key=lambda e: e[1])
+        slopes[place] = found[0]
     return slopes
 
 
@@ -74,9 +80,10 @@ def _moved_along(value: Value, point: Sequence[Any], k: int, direction: np.ndarr
     return at
 
 
-def _scales(start: np.ndarray, place: Place) -> set[float]:
-    size = abs(float(start[place]))
-    return {max(1.0, size), size or 1.0}
+def _scales(start: np.ndarray, place: Place) -> tuple[float, ...]:
+    """The size of an entry, and 1 if that is larger."""
+    size = abs(float(start[place])) or 1.0
+    return (size,) if size >= 1.0 else (size, 1.0)
 
 
 def _best(at: At, place: Place, scales: Iterable[float], dtype: np.dtype) -> Estimate:
