@@ -228,6 +228,7 @@ def test_gradients_and_tangents_are_the_oracles(name, backend):
     assert abs(tangent - expected) <= 1e-9 * max(1.0, abs(expected))
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_second_derivatives_are_the_oracles(name):
     program = totalled(PROGRAMS[name])

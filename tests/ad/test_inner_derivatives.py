@@ -33,7 +33,7 @@ def has_oracles_line(program: Program, backend: str) -> None:
 
 
 @example(UNUSED)
-@settings(max_examples=16)
+@settings(max_examples=8)
 @given(programs(smooth=True))
 def test_taylor_mode_interpreted(program: Program) -> None:
     has_oracles_line(program, "numpy")
@@ -54,7 +54,7 @@ def gradient_of(program: Program) -> Program:
 
 
 @example(UNUSED)
-@settings(max_examples=16)
+@settings(max_examples=8)
 @given(programs(smooth=True))
 def test_gradients_inside_are_those_outside(program: Program) -> None:
     total, inside = totalled(program), gradient_of(program)
@@ -74,7 +74,7 @@ def test_gradients_inside_are_those_outside_compiled(program: Program) -> None:
         near(a, b)
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(programs(smooth=True, scalar_only=True))
 def test_partials_inside_are_the_oracles_and_differentiate_again(program: Program) -> None:
     """A partial of third order by each variable, and its gradient."""

@@ -91,7 +91,7 @@ def _times(block: Any, way: Any) -> Any:
     return np.tensordot(block, way, np.ndim(way))
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_derivatives_interpreted(name: str) -> None:
     judged = Judged(PROGRAMS[name], "numpy")
@@ -201,7 +201,7 @@ def holds(program: Program) -> None:
     judged.second_order()
 
 
-@settings(max_examples=3)
+@settings(max_examples=2)
 @given(loop_programs())
 def test_random_programs(program: Program) -> None:
     holds(program)

@@ -30,7 +30,7 @@ def smooth(x: f64[n], k: i64, rate):
 """
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 @pytest.mark.parametrize("iterations", [0, 1, 2, 7, 50])
 def test_a_budget_changes_no_bit(backend, iterations):
@@ -53,7 +53,7 @@ STEPS_OF_VECTORS = (
 )
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(3)
 @pytest.mark.slow_when(lambda backend, step: backend == "cpu" and step not in STEPS_OF_VECTORS[:2])
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 @pytest.mark.parametrize("step", STEPS_OF_VECTORS)
@@ -143,7 +143,7 @@ def f(x, a):
 def test_segments_contract_the_same_products(source, size, kind):
     """Products and sums become one fused operation in segments where they do in the whole loop, and sums have
     as many partial sums."""
-    whole, *parts = (adc.compile(source, memory=m) for m in (None, 100, "1 kB", "5 kB", "1MB"))
+    whole, *parts = (adc.compile(source, memory=m) for m in (None, 100, "5 kB"))
     for seed in range(4):
         x, a, ones = np.random.default_rng(seed).standard_normal((3, size)).astype(kind)
         value, pullback = adc.vjp(whole, x, a)
@@ -175,11 +175,11 @@ def f(x, w):
 @pytest.mark.slow_when(lambda backend: backend == "cpu")
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 def test_arrays_and_outs_within_a_budget(backend):
-    x = np.linspace(-1, 1, 5)
+    x = np.linspace(-1, 1, 3)
     whole, part = (adc.compile(SMOOTH, backend=backend, memory=m) for m in (None, 100))
     for got, expected in zip(adc.grad(part)(x, 11, 0.1), adc.grad(whole)(x, 11, 0.1), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-14)
-    adc.check_grad(part, x, 11, 0.1, order=2)
+    adc.check_grad(part, x, 7, 0.1, order=2)
 
 
 @pytest.mark.slow
@@ -235,7 +235,7 @@ def triangle(x):
 """
 
 
-@pytest.mark.slow_when(lambda backend: backend == "cpu")
+@pytest.mark.slow_when(lambda backend, memory: backend == "cpu" or memory != 64)
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 @pytest.mark.parametrize("memory", [1, 64, "1MB"])
 def test_splits_and_tapes_of_loops_in_loops_within_a_budget(memory, backend):
@@ -266,5 +266,5 @@ def recurrent(w: f64[d, d], x: f64[n, d], b: f64[d]):
 def test_rows_of_matrices_within_a_budget(backend):
     """The rows of a segment are as long as the segment, whatever passes mark in the square root it is."""
     random = np.random.default_rng(0)
-    args = random.normal(size=(2, 2)), random.normal(size=(9, 2)), random.normal(size=2)
+    args = random.normal(size=(2, 2)), random.normal(size=(5, 2)), random.normal(size=2)
     adc.check_grad(adc.compile(RECURRENT, memory=1, backend=backend), *args, order=2)

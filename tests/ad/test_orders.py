@@ -83,7 +83,7 @@ def has_oracles_second_derivatives(program: Program, backend: str, relative: flo
 @example(NARROW)
 @example(EMPTY)
 @example(SHARED)
-@settings(max_examples=16)
+@settings(max_examples=8)
 @given(programs(smooth=True))
 def test_second_order_interpreted(program: Program) -> None:
     has_oracles_second_derivatives(program, "numpy")
@@ -95,7 +95,7 @@ def test_second_order_compiled(program: Program) -> None:
     has_oracles_second_derivatives(program, "cpu")
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(programs(smooth=True, dtype=np.float32))
 def test_second_order_in_float32(program: Program) -> None:
     has_oracles_second_derivatives(program, "numpy", 1e-4)
@@ -140,7 +140,7 @@ def has_oracles_second_propagate(program: Program) -> None:
 @example(NARROW)
 @example(EMPTY)
 @example(SHARED)
-@settings(max_examples=16)
+@settings(max_examples=8)
 @given(programs(smooth=True))
 def test_second_propagate(program: Program) -> None:
     has_oracles_second_propagate(program)
@@ -162,7 +162,7 @@ def has_oracles_third_derivatives(program: Program, backend: str, relative: floa
     agrees([f(*total.args)], [1.0], expected, relative)
 
 
-@settings(max_examples=16)
+@settings(max_examples=8)
 @given(programs(smooth=True, scalar_only=True))
 def test_third_order_interpreted(program: Program) -> None:
     has_oracles_third_derivatives(program, "numpy")
@@ -174,7 +174,7 @@ def test_third_order_compiled(program: Program) -> None:
     has_oracles_third_derivatives(program, "cpu")
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(programs(smooth=True, scalar_only=True, dtype=np.float32))
 def test_third_order_in_float32(program: Program) -> None:
     has_oracles_third_derivatives(program, "numpy", 1e-3)

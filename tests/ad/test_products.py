@@ -36,7 +36,7 @@ def derivative(x, order):
     return found
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("order", [1, 2, 3])
 @pytest.mark.parametrize("dtype", ["f64", "f32"])
@@ -88,7 +88,7 @@ def scaled(x):
 ZEROS = np.array([[1.5, 0.0, -2.0, 0.5, 1.2], [0.0, 0.7, 0.0, 1.1, -0.6], [0.9, 1.3, 0.4, -1.0, 2.0]])
 
 
-@pytest.mark.thinned(12)
+@pytest.mark.thinned(20)
 @pytest.mark.parametrize(
     ("backend", "annotation"), [("numpy", "f64[n, m]"), ("cpu", "f64[n, m]"), ("cpu", "f64[3, 5]")]
 )

@@ -157,6 +157,7 @@ class Along(adc.Function):
         return Lowered(func.with_(results=results), lowered.constraints, lowered.structure)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("text", ["exp(sin(x))", "1 / (1 + x**2)", "tanh(x)**2", "log(1 + exp(x))", "x**2.5"])
 def test_high_orders_are_sympys(text):
     x = sympy.Symbol("x")

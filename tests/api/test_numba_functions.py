@@ -62,23 +62,7 @@ def leaky(x, slope):
     return slope * math.sin(x)
 
 
-@guvectorize(["void(f8[:], f8[:], f8[:])"], "(n),(n)->()")
-def inner(x, y, r):
-    r[0] = 0.0
-    for i in range(len(x)):
-        r[0] += x[i] * y[i] ** 2
-
-
-@guvectorize(["void(f8[:], f8[:], f8[:], f8[:])"], "(n),()->(n),()")
-def scaled(x, factor, y, largest):
-    for i in range(len(x)):
-        y[i] = x[i] * factor[0]
-    largest[0] = np.max(y)
-
-
-@cfunc("float64(float64)")
-def callback(x):
-    return x**3
+# numba compiles functions with declared types where they are defined: these are in the tests.
 
 
 def test_every_transform_takes_a_function_of_numba() -> None:
@@ -102,6 +86,10 @@ def test_a_transform_of_the_same_function_is_made_once() -> None:
 
 
 def test_functions_of_numba_call_each_other_and_are_called_by_decorated_ones() -> None:
+    @cfunc("float64(float64)")
+    def callback(x):
+        return x**3
+
     @adc.function
     def outer(x):
         return energy(x) + np.sum(leaky(x, 0.1)) + callback(x[0])
@@ -155,6 +143,18 @@ def test_vectorize_is_elementwise_and_broadcasts() -> None:
 
 
 def test_guvectorize_returns_what_it_stores_and_maps_over_the_axes_in_front() -> None:
+    @guvectorize(["void(f8[:], f8[:], f8[:])"], "(n),(n)->()")
+    def inner(x, y, r):
+        r[0] = 0.0
+        for i in range(len(x)):
+            r[0] += x[i] * y[i] ** 2
+
+    @guvectorize(["void(f8[:], f8[:], f8[:], f8[:])"], "(n),()->(n),()")
+    def scaled(x, factor, y, largest):
+        for i in range(len(x)):
+            y[i] = x[i] * factor[0]
+        largest[0] = np.max(y)
+
     f, many = adc.function(inner), np.stack([X, 2 * X, 3 * X])
     assert_allclose(f(X, X), inner(X, X))
     assert_allclose(f(many, X), inner(many, X))
@@ -292,26 +292,38 @@ def test_one_error_lists_all_lines_that_do_not_fit() -> None:
     assert str(error).endswith("6 errors")
 
 
-@stencil
-def neighbours(x):
-    return x[-1] + x[1]
+def neighbours():
+    @stencil
+    def neighbours(x):
+        return x[-1] + x[1]
+
+    return neighbours
 
 
-@vectorize(["float64(float64)"], target="parallel")
-def hidden(x):
-    return x * x
+def hidden():
+    @vectorize(["float64(float64)"], target="parallel")
+    def hidden(x):
+        return x * x
+
+    return hidden
 
 
-@guvectorize(["void(float64[:], float64[:])"], "(n),(m)")
-def without_output(x, y):
-    y[0] = x[0]
+def without_output():
+    @guvectorize(["void(float64[:], float64[:])"], "(n),(m)")
+    def without_output(x, y):
+        y[0] = x[0]
+
+    return without_output
 
 
-@guvectorize("(n)->(n)")
-def returning(x, y):
-    if len(x) == 0:
-        return
-    y[0] = x[0]
+def returning():
+    @guvectorize("(n)->(n)")
+    def returning(x, y):
+        if len(x) == 0:
+            return
+        y[0] = x[0]
+
+    return returning
 
 
 REFUSED: list[tuple[Any, str, str]] = [
@@ -322,9 +334,9 @@ REFUSED: list[tuple[Any, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("function", "cause", "remedy"), REFUSED, ids=[r[1] for r in REFUSED])
-def test_what_has_no_source_or_no_result_is_refused(function: Any, cause: str, remedy: str) -> None:
+@pytest.mark.parametrize(("define", "cause", "remedy"), REFUSED, ids=[r[1] for r in REFUSED])
+def test_what_has_no_source_or_no_result_is_refused(define: Any, cause: str, remedy: str) -> None:
     with pytest.raises(adc.Error) as caught:
-        adc.grad(function)
+        adc.grad(define())
     assert cause in caught.value.cause
     assert remedy in (caught.value.remedy or "")

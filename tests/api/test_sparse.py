@@ -146,7 +146,7 @@ def test_the_pattern_of_a_long_loop_holds_too_much_rather_than_too_little(source
     assert all(more.nnz >= few.nnz for more, few in zip(blocks(found), blocks(exact), strict=True))
 
 
-@settings(max_examples=16)
+@settings(max_examples=8)
 @given(programs())
 def test_random_programs_have_the_dense_jacobian(program):
     f, wrt = adc.compile(program.source, backend="numpy"), tuple(range(len(program.args)))
@@ -261,7 +261,7 @@ LARGE = {
 }
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 @pytest.mark.parametrize("name", LARGE)
 def test_a_large_hessian_takes_memory_for_its_entries_alone(name, backend):

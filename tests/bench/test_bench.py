@@ -42,7 +42,7 @@ def copied(found) -> list[np.ndarray]:
 # -- agreement -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.thinned(15)
+@pytest.mark.thinned(30)
 @pytest.mark.parametrize("name", BY_HAND)
 def test_the_kernel_by_hand_agrees(name):
     workload = ALL[name]
@@ -60,6 +60,7 @@ def test_complex_steps_agree(name):
     assert compare.differences(result(workload, "ours"), copied(true), workload.tolerance) == ""
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("name", ["gmm", "lstm", "ode", "ba", "pinn", "kmeans", "particles", "product-sum"])
 def test_calls_do_not_depend_on_the_ones_before(name):
     """Kernels by hand write into the same buffers: a second call gives the same."""
@@ -242,6 +243,7 @@ def test_a_process_that_takes_too_long_is_ended():
     assert time.perf_counter() - start < 20
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_the_memory_of_a_call():
     """The Hessian's matrix of 100 × 100 is small, the kernel's outputs of a million are not."""
@@ -286,6 +288,7 @@ def test_a_worker_that_ends_says_why():
         worker.ready()
 
 
+@pytest.mark.slow
 def test_a_checkout_beside_itself():
     found = against.against(ALL["rosenbrock"], Path(HERE), TINY)
     assert found["times"]["low"] <= found["times"]["ratio"] <= found["times"]["high"]
@@ -318,6 +321,7 @@ def test_spinning_processes_are_stopped_between():
     assert process.returncode is not None
 
 
+@pytest.mark.slow
 def test_busy_beside_alone():
     with busy.spinners(2) as others:
         found = busy.busy(ALL["arma"], ("casadi",), TINY, others)

@@ -64,6 +64,7 @@ def test_a_c_program_needs_no_python(tmp_path, capsys):
     assert [float(word) for word in done.stdout.split()] == pytest.approx(want, rel=1e-14)
 
 
+@pytest.mark.slow
 @pytest.mark.thinned(2)
 @pytest.mark.parametrize("options", [(), ("--native",)])
 def test_large_arrays_in_many_blocks(tmp_path, options):
@@ -127,19 +128,18 @@ def power(x: f64[n], k: i64):
 """
 
 
-@pytest.mark.thinned(3)
-@pytest.mark.parametrize("k", [-1, 0, 1, 3])
-def test_how_often_a_loop_runs_is_what_the_argument_says(tmp_path, k):
-    library = build(tmp_path, POWER)
+def test_how_often_a_loop_runs_is_what_the_argument_says(tmp_path):
+    library, f = build(tmp_path, POWER), adc.compile(POWER)
     text = (tmp_path / "lib" / "power.h").read_text()
     assert "int power(int64_t n, const double *x, int64_t k, double *r);" in text
-    x, r, dx = np.array([0.5, 2.0]), np.full(1, np.nan), np.full(2, np.nan)
-    assert library.power(INTEGER(2), pointer(x), INTEGER(k), pointer(r)) == 0
-    f = adc.compile(POWER)
-    assert r[0] == f(x, k)
-    assert library.power_value_and_grad(INTEGER(2), pointer(x), INTEGER(k), pointer(r), pointer(dx)) == 0
-    np.testing.assert_allclose(dx, adc.grad(f)(x, k), rtol=1e-14)
-    assert r[0] == f(x, k)
+    for k in (-1, 0, 1, 3):
+        x, r, dx = np.array([0.5, 2.0]), np.full(1, np.nan), np.full(2, np.nan)
+        given = INTEGER(2), pointer(x), INTEGER(k), pointer(r)
+        assert library.power(*given) == 0
+        assert r[0] == f(x, k)
+        assert library.power_value_and_grad(*given, pointer(dx)) == 0
+        np.testing.assert_allclose(dx, adc.grad(f)(x, k), rtol=1e-14)
+        assert r[0] == f(x, k)
 
 
 def test_lengths_that_arguments_give(tmp_path):
@@ -178,6 +178,7 @@ COMPARED = {  # programs, and lengths n and k that do not fit
 }
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("result", COMPARED)
 def test_lengths_that_do_not_fit_have_a_status(tmp_path, result):
     """They are compared before anything is read."""
@@ -206,6 +207,8 @@ LOOPS = {
 }
 
 
+@pytest.mark.slow
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("loop", LOOPS)
 def test_stacks_whose_lengths_the_program_computes(tmp_path, loop):
     source = f"def f(x: f64[n], k: i64):\n    s = 1.0\n    {LOOPS[loop]}\n    return s\n"
@@ -302,6 +305,7 @@ int main(void)
 """
 
 
+@pytest.mark.slow
 def test_a_c_program_calls_what_was_listed(tmp_path, capsys):
     """The value, its gradient, the Hessian times a direction, the Hessian, the Jacobian: one library."""
     build(tmp_path, SMOOTH, "--what", "value,grad,hvp,hessian,jacobian", "--wrt", "w,scale")
@@ -330,6 +334,7 @@ WHATS = {
 }
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("what", WHATS)
 def test_each_is_built_alone_and_declared_with_names_that_tell(tmp_path, what):
     """Sizes first, then the arguments, then directions, then results."""

@@ -243,6 +243,7 @@ def sources(folder):
     (folder / "broken.py").write_text("def f(:\n")
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.usefixtures("sources")
 @pytest.mark.parametrize(("typed", "found"), COMPLETED)
 def test_names_are_completed_in_fish_as_they_are_typed(typed, found):
@@ -267,6 +268,7 @@ def test_bash_splits_words_at_colons_and_is_given_what_stands_behind(typed, foun
     assert completed({"_ADC_COMPLETE": "complete_bash"} | asked) == [name.split(":")[1] for name in found]
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.usefixtures("sources")
 @pytest.mark.parametrize(
     ("words", "found"),

@@ -456,6 +456,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 def test_a_call_is_one_entry_right_to_third_order(name, backend):

@@ -51,7 +51,7 @@ def same(found, expected):
     return found == expected
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("name", CASES)
 def test_the_same_as_pytorch(name):
     expected = answers()[name]

@@ -97,6 +97,7 @@ CASES = [
 ]
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.slow_when(lambda inputs, module: inputs is MIRRORED or module not in QUICK)
 @pytest.mark.parametrize(("module", "functions", "inputs"), CASES, ids=[case[0] for case in CASES])
 def test_an_eval_gives_what_numpy_gives(tool, module, functions, inputs):

@@ -38,8 +38,15 @@ SECTION = re.compile(r"^== (.+) ==$", re.MULTILINE)
 TYPE = re.compile(r"(bool|i64|f32|f64|float|int|static) ?(?:\[(.*)\]|(\S+))?")
 
 
+SOUND: set[tuple[object, ...]] = set()
+
+
 def sound(func: Func) -> None:
-    """The program keeps all invariants, and its text says all of it."""
+    """The program keeps all invariants, and its text says all of it; many passes leave it as it was."""
+    parts = (func.inputs, func.input_names, func.results, func.result_names, func.size_names, func.checks)
+    if parts in SOUND:
+        return
+    SOUND.add(parts)
     verify(func, TABLE)
     again = parse_func(show(func))
     assert (again.inputs, again.results, again.input_names, again.result_names) == (

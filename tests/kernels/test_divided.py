@@ -110,7 +110,7 @@ def test_values_gradients_and_second_order(source: str, n: int, steps: int) -> N
             near(one, other, 1e-9)
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(6)
 @by_name
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_the_number_of_threads_does_not_change_bits(source: str, dtype: type) -> None:
@@ -132,13 +132,13 @@ def test_numba_compiles_the_same(source: str, monkeypatch: pytest.MonkeyPatch) -
     near(adc.compile(source, backend="cpu")(*args), adc.compile(source, backend="numpy")(*args), 1e-11)
 
 
-@pytest.mark.thinned(12)
+@pytest.mark.thinned(20)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_program(name: str) -> None:
     holds(PROGRAMS[name])
 
 
-@settings(max_examples=3)
+@settings(max_examples=2)
 @given(loop_programs())
 def test_random_programs(program: Program) -> None:
     holds(program)

@@ -116,6 +116,7 @@ LAYOUTS = {
 }
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts(layout):
     func = derivative(PLANE)
@@ -123,7 +124,7 @@ def test_layouts(layout):
     backends(func, (x,))
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("n", [0, 1, 3])
 @pytest.mark.parametrize("m", [0, 1, 2])
 def test_lengths_of_zero_and_one(n, m):

@@ -34,16 +34,14 @@ def arguments(n: int, dtype: type = np.float64) -> list[np.ndarray]:
     return [0.3 * rng.standard_normal(shape).astype(dtype) for shape in ((n, n), (n,), (5, n))]
 
 
-@pytest.mark.thinned(3)
-@pytest.mark.parametrize("n", LENGTHS)
-def test_results_are_those_of_the_reference_for_all_lengths(n):
-    f, reference = adc.compile(STATE), adc.compile(STATE, backend="numpy")
-    for transform in (adc.value_and_grad, adc.grad):
-        found, expected = transform(f)(*arguments(n)), transform(reference)(*arguments(n))
-        for a, b in zip(leaves(found), leaves(expected), strict=True):
+def test_results_are_those_of_the_reference_for_all_lengths():
+    f, reference = (adc.value_and_grad(adc.compile(STATE, backend=b)) for b in ("cpu", "numpy"))
+    for n in LENGTHS:
+        for a, b in zip(leaves(f(*arguments(n))), leaves(reference(*arguments(n))), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
 
 
+@pytest.mark.slow_when(lambda n: n != 3)
 @pytest.mark.parametrize("n", [3, MOST_LOW_TRIPS])
 def test_second_order_and_float32(n):
     f, reference = adc.compile(STATE), adc.compile(STATE, backend="numpy")
@@ -117,6 +115,7 @@ for kind in ("f64", "f32"):
 """
 
 
+@pytest.mark.slow
 def test_llvm_says_nothing_of_loops_that_it_makes_no_vectors_of(tmp_path):
     kept = {**os.environ, "ADC_CACHE_DIR": str(tmp_path)}  # nothing is there, so all is compiled
     done = subprocess.run([sys.executable, "-c", CHOSEN], capture_output=True, text=True, env=kept)

@@ -13,6 +13,8 @@ from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Array
 from adcompiler.ir.walk import arrays_of
 
+pytestmark = pytest.mark.unoptimised
+
 BACKENDS = ("numpy", "cpu")
 LAYERS = """
 def network(w, h, x):
@@ -38,12 +40,12 @@ def network(w, h, x):
     return total, state
 
 
-@pytest.mark.thinned(2, backend="cpu")
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("layers", [1, 3])
 def test_a_loop_inside_a_iteration_changes_what_the_outer_loop_carries(backend, layers):
     rng = np.random.default_rng(layers)
-    args = rng.normal(size=(layers, 2)), rng.normal(size=(layers, 2)), rng.normal(size=(5, 2))
+    args = rng.normal(size=(layers, 2)), rng.normal(size=(layers, 2)), rng.normal(size=(3, 2))
     for found, true in zip(adc.compile(LAYERS, backend=backend)(*args), network(*args), strict=True):
         assert np.allclose(found, true, rtol=1e-14, atol=1e-14)
     loss = (
@@ -152,9 +154,9 @@ def test_what_is_carried_with_a_length_that_an_array_gives_is_differentiated(
     f = adc.compile(source, backend=backend)
     x, way = np.array([0.45, 0.2]), np.array([1.0, 0.5])
     gradient, product = adc.grad(f, "x"), adc.hvp(f, "x")
-    for counts in ((4, 2), (1, 3), (4, 0)):
+    for counts in ((3, 2), (1, 3), (4, 0)):
         k = np.array(counts)
-        assert adc.check_grad(f, x, k, order=2) < 1e-6
+        assert adc.check_grad(f, x, k, order=1 + (counts == (3, 2))) < 1e-6
         _, saved = f.split().forward(x, k)
         np.testing.assert_allclose(f.split().propagate(saved, 1.0)[0], gradient(x, k), rtol=1e-12)
         (pulled,) = adc.vjp(gradient, x, k, wrt=(0,))[1](way)
@@ -174,6 +176,7 @@ def last(x: f64[n], w):
 """
 
 
+@pytest.mark.slow_when(lambda backend: backend == "numpy")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_iterations_at_once_of_a_loop_whose_stacks_have_lengths_of_their_own(backend: str) -> None:
     """The iterations of the outer loop, when its sums are taken beside it, are as long as the longest of
@@ -290,7 +293,7 @@ def agree(found: list, expected: list) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-11)
 
 
-@pytest.mark.slow_when(lambda name: name not in ("last", "chosen"))
+@pytest.mark.slow_when(lambda name: name != "chosen")
 @pytest.mark.parametrize("name", DEEP)
 def test_loops_in_loops_in_loops_whose_lengths_iterations_compute(name: str) -> None:
     """What such a loop saves has lengths that an iteration of the loop around it knows, and its derivatives
@@ -305,7 +308,7 @@ def test_loops_in_loops_in_loops_whose_lengths_iterations_compute(name: str) -> 
         agree(expected[2:4], expected[4:])
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("name", DEEP)
 def test_their_gradients_in_both_precisions(name: str) -> None:
     wide = adc.compile(DEEP[name])
@@ -374,10 +377,11 @@ def f(x: f64[n], y: f64[m], g):
 }
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_is_not_saved_in_each_iteration(name: str) -> None:
     """What reverse iterations read of the table is saved, so that memory grows as the table does."""
-    x, y = np.linspace(-1, 1, 4), np.linspace(0.5, -0.5, 3)
+    x, y = np.linspace(-1, 1, 3), np.linspace(0.5, -0.5, 2)
     f = adc.compile(TABLES[name], backend="numpy")
     slope = adc.grad(f, (0, 1, 2))
     types = slope.describe((x, y, 0.7), {})[0]

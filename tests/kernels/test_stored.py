@@ -8,6 +8,8 @@ from judges.threads import same_bits
 
 import adcompiler as adc
 
+pytestmark = pytest.mark.unoptimised
+
 POINTS = 300
 
 

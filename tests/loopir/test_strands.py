@@ -88,7 +88,7 @@ def iterations_are_inside(source: str) -> bool:
     return "for iteration" in nests
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(6)
 @by_name
 @pytest.mark.parametrize(("n", "m"), [(7, 3), (1, 2), (4, 0)])
 def test_values_gradients_and_second_order(source: str, n: int, m: int) -> None:
@@ -147,6 +147,7 @@ MEETING = {
 }
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("iteration", MEETING.values(), ids=MEETING)
 def test_elements_that_meet_do_so_iteration_by_iteration(iteration: str) -> None:
     source = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -34,6 +36,7 @@ PROGRAMS = {
 }
 
 
+@cache
 def compiled(body: str, kind: str = "f64", **options: object):
     return adc.compile(f"def f(x: {kind}[n, m], y: {kind}[m, n]):\n    return {body}", **options)
 
@@ -50,7 +53,7 @@ def tiles(f) -> list[list[bool]]:
             for function, _ in transformed(kernel.bare, kernel.rows)]  # fmt: skip
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("lengths", LENGTHS, ids=str)
 @pytest.mark.parametrize("body", PROGRAMS.values(), ids=PROGRAMS)
 def test_values_and_gradients_are_those_of_the_reference(body, lengths):
@@ -66,6 +69,7 @@ def test_values_and_gradients_are_those_of_the_reference(body, lengths):
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("name", ["sum", "three axes", "products of rows"])
 def test_second_order(name):
     body, point = PROGRAMS[name], arguments(2 * TILE_ITERATIONS + 1, 9)

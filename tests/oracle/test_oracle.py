@@ -331,7 +331,7 @@ def test_derivatives_pass_through_stores_and_loops() -> None:
 
 # ---- Random programs ----
 
-fifty = settings(max_examples=50)
+some = settings(max_examples=20)
 
 
 def results(program: Program) -> tuple[Any, ...]:
@@ -339,13 +339,13 @@ def results(program: Program) -> tuple[Any, ...]:
     return result if isinstance(result, tuple) else (result,)
 
 
-@fifty
+@some
 @given(programs())
 def test_random_programs_are_finite(program: Program) -> None:
     assert all(np.isfinite(value).all() for value in results(program))
 
 
-@fifty
+@some
 @given(programs(dtype=np.float32))
 def test_random_programs_of_float32_stay_float32(program: Program) -> None:
     for value in results(program):
@@ -353,13 +353,13 @@ def test_random_programs_of_float32_stay_float32(program: Program) -> None:
         assert type(value) in (int, float) or value.dtype == np.float32
 
 
-@fifty
+@some
 @given(programs(scalar_only=True))
 def test_random_scalar_programs_give_python_numbers(program: Program) -> None:
     assert all(type(value) in (int, float) for value in results(program))
 
 
-@fifty
+@some
 @given(programs(smooth=True))
 def test_both_columns_agree_on_random_programs(program: Program) -> None:
     values, _ = derivative(program.source, program.args, ())
@@ -368,7 +368,7 @@ def test_both_columns_agree_on_random_programs(program: Program) -> None:
         assert_allclose(fast, value, rtol=1e-9, atol=1e-9)
 
 
-@fifty
+@some
 @given(programs(smooth=True))
 def test_smooth_random_programs_have_derivatives(program: Program) -> None:
     direction = tuple(np.full(np.shape(value), 0.7) for value in program.args)
@@ -377,7 +377,7 @@ def test_smooth_random_programs_have_derivatives(program: Program) -> None:
     assert error <= 1e-9 * (1 + np.abs(np.concatenate(flat)).max(initial=0))
 
 
-@fifty
+@some
 @given(programs(statements=2))
 def test_a_program_prints_as_python_that_gives_it_back(program: Program) -> None:
     again = eval(repr(program), {"Program": Program, "np": np})

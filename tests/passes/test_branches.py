@@ -149,8 +149,8 @@ def test_a_iteration_computes_one_side():
         assert all(line.startswith(" " * 12) for line in lines)
 
 
-def test_conditions_may_be_longer_than_the_stack():
-    terms = " and ".join(f"x > -{k}.5" for k in range(1100))
+def test_conditions_may_be_longer_than_the_stack(shallow_stack):
+    terms = " and ".join(f"x > -{k}.5" for k in range(300))
     f = adc.compile(f"def f(x):\n    if {terms}:\n        return exp(x)\n    return sin(x)")
     assert f(0.5) == pytest.approx(np.exp(0.5), rel=1e-15)
     assert f(-0.7) == pytest.approx(np.sin(-0.7), rel=1e-15)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from judges.threads import same_bits
@@ -110,6 +112,7 @@ REFUSED = {
 }
 
 
+@cache
 def interchanged(text):
     """The program for the scheduler, with sums interchanged."""
     return run(FINISH, interchange(run(PREPARE, optimised(program(text)), check)), check)

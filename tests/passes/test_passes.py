@@ -201,8 +201,8 @@ def test_rows_are_read_once_for_what_a_row_needs():
     assert len(re.findall(r"def nest\d+\(", f.show("kernel"))) == 1
 
 
-def test_denominators_may_be_longer_than_the_stack():
-    f = adc.compile("x / (1 + " + " + ".join(f"(x * {k})**2" for k in range(1010)) + ")")
-    total = sum(k * k for k in range(1010))
+def test_denominators_may_be_longer_than_the_stack(shallow_stack):
+    f = adc.compile("x / (1 + " + " + ".join(f"(x * {k})**2" for k in range(300)) + ")")
+    total = sum(k * k for k in range(300))
     assert f(0.5) == pytest.approx(0.5 / (1 + 0.25 * total), rel=1e-12)
     assert adc.grad(f)(0.5) == pytest.approx((1 - 0.25 * total) / (1 + 0.25 * total) ** 2, rel=1e-12)

@@ -1,7 +1,6 @@
 """Loops that add up products of matrices: factors are collected, and all iterations are one product."""
 
 import numpy as np
-import pytest
 
 import adcompiler as adc
 from adcompiler.ir.nodes import Reduce
@@ -23,20 +22,18 @@ def arguments(t, b, d, n, dtype=np.float64):
     return [(RANDOM.normal(size=shape) / 2).astype(dtype) for shape in shapes]
 
 
-@pytest.mark.parametrize(
-    "lengths", [(6, 3, 2, 4), (1, 1, 1, 1), (4, 1, 3, 2), (0, 2, 2, 3), (24, 16, 20, 18)], ids=str
-)
-def test_gradients_are_those_of_the_reference(lengths):
+def test_gradients_are_those_of_the_reference():
     f, slow = (adc.compile(RECURRENT.format("f64"), backend=b) for b in ("cpu", "numpy"))
-    args = arguments(*lengths)
-    for found, expected in zip(adc.grad(f)(*args), adc.grad(slow)(*args), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
-    for found, expected in zip(adc.hvp(f)(args, args), adc.hvp(slow)(args, args), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11)
+    for lengths in ((6, 3, 2, 4), (1, 1, 1, 1), (4, 1, 3, 2), (0, 2, 2, 3), (24, 16, 20, 18)):
+        args = arguments(*lengths)
+        for found, expected in zip(adc.grad(f)(*args), adc.grad(slow)(*args), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+        for found, expected in zip(adc.hvp(f)(args, args), adc.hvp(slow)(args, args), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11)
 
 
 def test_they_agree_with_finite_differences():
-    adc.check_grad(adc.compile(RECURRENT.format("f64")), *arguments(5, 2, 2, 3))
+    adc.check_grad(adc.compile(RECURRENT.format("f64")), *arguments(4, 2, 2, 3))
 
 
 def test_float32():

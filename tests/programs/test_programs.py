@@ -74,7 +74,7 @@ def has_oracles_tangent(program: Program, backend: str) -> None:
 # ---- Values ----
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(programs())
 def test_values_interpreted(program: Program) -> None:
     has_oracles_value(program, "numpy")
@@ -104,7 +104,7 @@ def test_values_in_float32_compiled(program: Program) -> None:
 @example(
     Program("where(w > 0, -x, where(x > 0, sqrt(x), y))", (np.ones(2), np.full(1, -1.4), np.full(1, 0.8)))
 )
-@settings(max_examples=16)
+@settings(max_examples=8)
 @given(programs(smooth=True))
 def test_gradients_interpreted(program: Program) -> None:
     has_oracles_gradient(program, "numpy")
@@ -129,7 +129,7 @@ def test_pullbacks_compiled(program: Program) -> None:
     has_oracles_pullback(program, "cpu")
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(programs(smooth=True, dtype=np.float32))
 def test_pullbacks_in_float32(program: Program) -> None:
     has_oracles_pullback(program, "numpy", 1e-4)

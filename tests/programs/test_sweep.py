@@ -183,7 +183,7 @@ def test_a_derivative_that_one_mode_has_wrong_is_found(monkeypatch) -> None:
 # -- programs ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize("name", QUICK)
 def test_some_programs(name: str) -> None:
     assert sweep.judged(name, 1, QUICK[name]) == ""

@@ -117,6 +117,6 @@ def test_many_functions_are_compiled_by_many_threads():
         return f(x), adc.grad(f)(x)
 
     with ThreadPoolExecutor(8) as threads:
-        for k, (value, slope) in enumerate(threads.map(run, range(12))):
+        for k, (value, slope) in enumerate(threads.map(run, range(8))):
             assert value == pytest.approx(np.sum(np.sin((k + 0.5) * x) + x))
             np.testing.assert_allclose(slope, (k + 0.5) * np.cos((k + 0.5) * x) + 1)

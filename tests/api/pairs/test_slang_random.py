@@ -13,7 +13,7 @@ from programs import Program, programs
 import adcompiler as adc
 from adcompiler import DiffPair
 
-forty = settings(max_examples=40)
+few = settings(max_examples=15)
 numbers = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 
 
@@ -31,7 +31,7 @@ def inner(one: Any, other: Any) -> float:
     return 0.0 if one is None or other is None else float(np.sum(np.asarray(one) * np.asarray(other)))
 
 
-@forty
+@few
 @given(programs(), numbers)
 def test_backward_is_the_pullback(program: Program, random: np.random.Generator) -> None:
     f = adc.compile(program.source, backend="numpy")
@@ -49,7 +49,7 @@ def test_backward_is_the_pullback(program: Program, random: np.random.Generator)
         assert (each is None and w is None) or np.array_equal(each, w) or np.allclose(each, w)
 
 
-@forty
+@few
 @given(programs(smooth=True), numbers)
 def test_the_second_order_of_backward_is_that_of_forward(
     program: Program, random: np.random.Generator

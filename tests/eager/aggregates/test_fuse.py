@@ -97,6 +97,7 @@ def test_kernels_agree_too(name):
     agree(FUNCTIONS[name], X, V, backend="cpu")
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", ["chain", "reduced", "matrices", "where", "powers"])
 def test_float32_stays_float32(name):
     agree(FUNCTIONS[name], X.astype(np.float32), V.astype(np.float32))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -521,23 +520,25 @@ def test_parse_expression_reads_a_rule_once() -> None:
         parse_expression("y = x")
 
 
-def test_trees_of_any_depth_take_no_recursion() -> None:
-    parse("x")  # building the parser is allowed to recurse
-    branches = "".join(f"    elif x == {i}: y = {i}\n" for i in range(2_000))
-    deep = [
-        "+".join(["x"] * 5_000),
-        "x" + "[0]" * 5_000,
-        "-" * 900 + "x",
-        "2**" * 900 + "x",
-        "(" * 200 + ")" * 200,
-    ]
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(len(inspect.stack(0)) + 60)
-    try:
-        modules = [parse(source) for source in [*deep, f"def f(x):\n    if x: y = 1\n{branches}    return y"]]
-    finally:
-        sys.setrecursionlimit(limit)
-    assert len(modules) == 6
+DEEP = {
+    "a sum": "+".join(["x"] * 1_000),
+    "indices": "x" + "[0]" * 1_000,
+    "signs": "-" * 900 + "x",
+    "powers": "2**" * 900 + "x",
+    "parentheses": "(" * 200 + ")" * 200,
+    "branches": "def f(x):\n    if x: y = 1\n" + "    elif x: y = 2\n" * 400 + "    return y",
+}
+
+
+@pytest.fixture
+def parser() -> None:
+    """The parser is built, which is allowed to recurse."""
+    parse("x")
+
+
+@pytest.mark.parametrize("source", DEEP.values(), ids=DEEP)
+def test_trees_of_any_depth_take_no_recursion(source: str, parser: None, shallow_stack: None) -> None:
+    parse(source)
 
 
 def test_threads_can_parse_together() -> None:

@@ -288,7 +288,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("source", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_input_is_answered_at_once(source: str | bytes) -> None:
     parse("x")

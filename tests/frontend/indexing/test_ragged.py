@@ -109,7 +109,7 @@ EMPTY = {
 }
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(9)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("count", [0, 1, 2, 3])
 @pytest.mark.parametrize("name", EMPTY)

@@ -42,7 +42,7 @@ PROGRAMS: dict[str, tuple[str, tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(9)
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 def test_values_and_derivatives(name: str, backend: str) -> None:

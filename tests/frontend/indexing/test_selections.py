@@ -109,6 +109,7 @@ def f(x):
 """
 
 
+@pytest.mark.thinned(2)
 @BACKENDS
 def test_a_loop_over_a_selection_that_is_left(backend):
     """An element that is not selected does not end it."""

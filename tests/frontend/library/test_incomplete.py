@@ -69,6 +69,7 @@ def test_values_at_the_edges_are_those_of_scipy(name, backend):
     np.testing.assert_allclose(found, getattr(special, name)(*points), rtol=1e-13, atol=1e-15)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("x", [0.3, 0.9, 2.0, 40.0])
 def test_slopes_where_a_parameter_is_zero(x):
     """One-sided: Q(a, x) is about a E1(x) there, I_x(0, b) falls by the integral of t^-1 (1 - t)^(b-1)."""

@@ -34,6 +34,7 @@ def test_arguments_mean_what_they_mean_in_numpy(line: str) -> None:
         same(adc.compile(source, backend="numpy")(*arguments(source)), numpy_value(source))
 
 
+@pytest.mark.thinned(9)
 @pytest.mark.parametrize("source", ["norm(v, 1)", "norm(m, inf, 1)", "max(squeeze(m[:1])) * np.trace(c)"])
 def test_derivatives(source: str) -> None:
     for backend in ("numpy", "cpu"):

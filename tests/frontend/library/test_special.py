@@ -89,6 +89,7 @@ def test_large_arrays_and_both_types(dtype: type) -> None:
     np.testing.assert_allclose(f(x), expected, rtol=10 * digits, atol=digits)
 
 
+@pytest.mark.slow
 def test_jitted() -> None:
     from numba import njit
 

@@ -48,7 +48,7 @@ VALUES = {
 }  # fmt: skip
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(5)
 @BACKENDS
 @pytest.mark.parametrize("name", VALUES)
 def test_values_are_those_of_numpy(name, backend):
@@ -60,7 +60,7 @@ def test_values_are_those_of_numpy(name, backend):
     np.testing.assert_allclose(short, expected(*args), rtol=2e-4, atol=2e-4)
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize("name", VALUES)
 def test_derivatives_to_the_second_order(name):
     source, args, _ = VALUES[name]
@@ -70,6 +70,7 @@ def test_derivatives_to_the_second_order(name):
 PARTS = ["eigh(a + a.T)[1]", "svd(a, full_matrices=False)[0]", "svd(a, full_matrices=False)[2]", "qr(a)[0]"]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("source", PARTS)
 def test_vectors_have_signs_and_derivatives_of_their_own(source):
     f, g, s = *(adc.compile(source, backend=b) for b in ("numpy", "cpu")), S[:3, :3]
@@ -113,6 +114,7 @@ def test_a_matrix_of_low_rank_has_singular_vectors(backend):
     np.testing.assert_allclose(u.T @ u, np.eye(2), atol=1e-14)
 
 
+@pytest.mark.thinned(3)
 @BACKENDS
 @pytest.mark.parametrize("source", ["eigvalsh(a)", "svd(a, compute_uv=False)", "expm(a)", "qr(a)[1]"])
 def test_what_is_not_finite_is_nan(source, backend):
@@ -140,7 +142,7 @@ DEPENDENT = {
 }
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(5)
 @BACKENDS
 @pytest.mark.parametrize("case", DEPENDENT)
 def test_least_squares_of_low_rank_are_the_shortest(case, backend):

@@ -74,6 +74,7 @@ def text(spec, count):
     return f'einsum("{spec}", {", ".join("xyzw"[:count])})'
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize(
     ("spec", "shapes"),
     [

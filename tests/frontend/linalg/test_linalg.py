@@ -99,13 +99,14 @@ def test_values_are_those_of_numpy(name, backend):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("name", [n for n in ALL if n != "none at all"])
 def test_derivatives_to_the_second_order(name):
     source, args, _ = ALL[name]
     adc.check_grad(adc.compile(source, backend="numpy"), *args, order=2)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.slow_when(lambda name: name in ("stacks", "determinants"))
 @pytest.mark.parametrize("name", ["stacks", "determinants", "factors", "a loop"])
 def test_kernels_give_the_same_derivatives(name):

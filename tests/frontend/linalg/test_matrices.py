@@ -94,6 +94,7 @@ def test_kernels_give_the_same():
         np.testing.assert_allclose(one, other, rtol=1e-10)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(("name", "of"), [("cummax", np.maximum), ("cummin", np.minimum)])
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 def test_running_extrema(name, of, backend):

@@ -127,6 +127,7 @@ def test_values(name: str) -> None:
     has_oracles_value(Program(PROGRAMS[name], (X,)), "numpy")
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_derivatives(name: str) -> None:
     """In both modes, and of second order."""

@@ -62,7 +62,7 @@ def program(name: str) -> Program:
     return Program(f"def f({parameters}):\n" + "".join(f"    {line}\n" for line in lines), args)
 
 
-@pytest.mark.thinned(3, backend="cpu")
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", BODIES)
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 def test_values(name: str, backend: str) -> None:

@@ -33,6 +33,7 @@ def test_derivatives_of_both_modes_to_the_third_order(name: str) -> None:
     assert abs(thirds[3] - three) <= 1e-8 * max(1, abs(three))  # forward, three times
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     "name",
     [

@@ -241,7 +241,9 @@ def reach(angles, poses):
 """
 
 
-@pytest.mark.slow_when(lambda transform, wrt, dtype: transform is adc.hessian or dtype is np.float32)
+@pytest.mark.slow_when(
+    lambda transform, wrt, dtype: transform is adc.hessian or dtype is np.float32 or wrt == "angles"
+)
 @pytest.mark.parametrize("transform", [adc.grad, adc.hessian])
 @pytest.mark.parametrize("wrt", ["angles", "poses"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

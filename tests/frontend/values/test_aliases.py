@@ -152,7 +152,7 @@ def test_in_a_kernel() -> None:
 
 
 @seed(5)
-@settings(max_examples=60, deadline=None, database=None)
+@settings(max_examples=25, deadline=None, database=None)
 @given(alias_programs())
 def test_random_programs(program: Program) -> None:
     same_or_refused(program)

@@ -16,6 +16,7 @@ def f(W: f64[m, m], y: f64[m], h, steps: i64):
 """
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("wrt", ["W", ("W", "y"), ("y", "W")])
 def test_the_gradient_of_a_matrix_that_every_iteration_reads_is_one(monkeypatch, wrt):
     rng = np.random.default_rng(0)

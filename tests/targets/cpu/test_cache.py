@@ -100,7 +100,7 @@ def with_another_middle(whole: bytes) -> bytes:
     return whole[:middle] + bytes([whole[middle] ^ 16]) + whole[middle + 1 :]
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("damage", [replaced, emptied, with_another_end, with_another_middle])
 def test_damaged_files_are_replaced(filled, damage):
     before = files(filled)
@@ -127,6 +127,7 @@ class Trap:
         return Path.touch, (self.mark,)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("kept", [0, store.DIGEST_BYTES])
 def test_nothing_is_unpickled_before_its_digest_matched(filled, tmp_path, kept):
     for file, content in files(filled).items():
@@ -203,11 +204,13 @@ def no_files() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
+@pytest.mark.slow
 def test_where_no_file_may_have_content_all_works(tmp_path):
     assert answer(start(tmp_path, no_files, TMPDIR=str(tmp_path))) == ANSWER
     assert not files(tmp_path)
 
 
+@pytest.mark.slow
 def test_where_folders_cannot_be_made_all_works(tmp_path):
     (tmp_path / "kernels").mkdir(0o700)
     for number in range(256):
@@ -229,7 +232,7 @@ def test_a_full_disk_is_done_without(tmp_path, monkeypatch, call, problem):
     store._private.cache_clear()
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize(
     "left", ["{dead}-abc.tmp", "tmpabc.tmp", "a8/tmpabc.tmp", "a8/kernel.nbi.tmp.0123456789abcdef"]
 )

@@ -80,6 +80,7 @@ def test_numba_code_calls_a_callback():
     assert descend(0.0, 200) == pytest.approx(3.0)
 
 
+@pytest.mark.slow
 def test_arrays_inside_are_no_hindrance():
     f = adc.compile("sum(exp(-x * linspace(0, 1, 101)))")
     assert f.cfunc.ctypes(0.7) == pytest.approx(f(0.7), rel=1e-14)

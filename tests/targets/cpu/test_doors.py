@@ -13,6 +13,8 @@ import pytest
 
 import adcompiler as adc
 
+pytestmark = pytest.mark.unoptimised
+
 SOURCE = "(1 - x)**2 + 100 * (y - x**2)**2"
 
 
@@ -133,7 +135,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
 @pytest.mark.parametrize("before", [(1.0, 2.0), (np.arange(3.0), np.ones(3)), (np.arange(3.0), 2.0)])
 def test_any_other_call_is_as_without_a_door(other, before):

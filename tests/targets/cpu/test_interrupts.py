@@ -125,7 +125,7 @@ def run(text: str, *arguments: str, seconds: float = 100) -> str:
     return done.stdout
 
 
-QUICK = ("while", "nested", "points", "scatter")
+QUICK = ("while", "scatter")
 SHARED = ("points", "pairs", "long blocks", "steps", "scatter")  # what threads share
 
 
@@ -137,6 +137,7 @@ def test_what_a_handler_raises_ends_a_kernel(name: str, threads: int) -> None:
     run(f"import test_interrupts as t; t.interrupted(*t.CASES[{name!r}], {threads}, '')")
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")
 @pytest.mark.parametrize("name", ["points", "long blocks"])
 def test_a_gradient_is_interrupted_too(name: str) -> None:

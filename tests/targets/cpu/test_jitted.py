@@ -28,6 +28,7 @@ def test_a_gradient_descends_inside_njit():
     assert (x, y, left) == pytest.approx((1.0, -2.0, 0.0), abs=1e-6)
 
 
+@pytest.mark.slow
 def test_arrays_and_several_results_inside_njit():
     both = adc.value_and_grad(adc.compile("sum((a + b) * b)"))
     inside = both.jitted

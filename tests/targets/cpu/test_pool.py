@@ -189,6 +189,7 @@ for t in threads:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_fork_while_other_threads_call_and_compile() -> None:
     subprocess.run([sys.executable, "-X", "faulthandler", "-c", BUSY], check=True, timeout=200)

@@ -108,7 +108,9 @@ LEAST = {values: 1, adc.value_and_grad: 2, second: 4}  # loops
 
 
 @pytest.mark.slow_when(lambda transform, iterations: transform is second and iterations > 1)
-@pytest.mark.slow_when(lambda transform, iterations: transform is adc.value_and_grad and iterations in (2, 3))
+@pytest.mark.slow_when(
+    lambda transform, iterations: transform is adc.value_and_grad and iterations in (0, 2, 3, FEWEST + 1)
+)
 @pytest.mark.parametrize(("transform", "iterations"), [
     *((adc.value_and_grad, iterations) for iterations in (0, 1, 2, 3, FEWEST, FEWEST + 1, 11)),
     (values, 11), (second, 0), (second, 1), (second, FEWEST + 1),
@@ -203,6 +205,7 @@ def f(x: f64[n], w: f64[n]):
 BY_THE_HOST = {"slices by offsets"}  # lengths that an iteration computes: it is the host that launches
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.slow_when(
     lambda name, transform: transform is second and name not in ("backward", "numbers only")
 )
@@ -220,7 +223,7 @@ def test_captured_iterations(
     assert all(times == done for times, done in replays)
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_captured_iterations_whose_sums_are_cut(
     name: str, replays: Counts, monkeypatch: pytest.MonkeyPatch
@@ -274,6 +277,7 @@ def test_kernels_find_the_row_of_a_iteration(
     assert any(row != () for row in rows)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("strided", [False, True])
 @pytest.mark.parametrize(("row", "to_row"), [((), ()), ((1,), ()), ((), (2,)), ((2,), (0, 1))])
 def test_copies_of_rows(row: copies.Row, to_row: copies.Row, strided: bool) -> None:
@@ -327,6 +331,7 @@ def f(x: f64[n], w: f64[n]):
 }  # fmt: skip
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", BY_HOST)
 def test_what_the_host_must_know_is_launched_iteration_by_iteration(name: str, replays: Counts) -> None:
     """`expected` are the other loops: inner ones, and adjoints or what they are of."""
@@ -340,6 +345,7 @@ def test_lengths_that_are_computed_are_read_back_in_each_iteration(replays: Coun
     assert not replays or max(replays) < (8, 8)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", ["rows", "slices", "scatter", "swapped, then a loop", "dynamic programming"])
 def test_programs_of_other_tests(name: str, replays: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_program, "FEWEST", 1)

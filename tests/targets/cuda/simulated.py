@@ -79,7 +79,7 @@ PAIRS = {
 }
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("name", LAUNCHES)
 @pytest.mark.parametrize("pairs", PAIRS)
 def test_pairs_of_points(pairs: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +110,7 @@ ROWS = {
 }
 
 
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(12)
 @pytest.mark.parametrize("lengths", [(11, 9, 3), (5, 4, 1), (4, 13, 7), (3, 0, 2), (3, 5, 0)])
 @pytest.mark.parametrize("name", ["tiles", "slices of tiles"])
 @pytest.mark.parametrize("rows", ROWS)
@@ -144,6 +144,7 @@ def test_rows_of_other_points_lie_in_tiles(
     same(adc.compile(source, backend="cuda")(*args), expected)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("places", [
     np.array([0, 3, 3, 1, 9, 0, 4, 9, 9, 9, 9, 9]), np.full(70, 2), np.arange(40) % 10, np.full(5, 10),
     RANDOM.integers(0, 11, 200),
@@ -188,7 +189,7 @@ STRIDED = {
 }
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("large", [-1, 10**9])
 @pytest.mark.parametrize("name", STRIDED)
 def test_arrays_on_the_device_may_have_any_strides(
@@ -258,7 +259,7 @@ HALVES = {
 }
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("name", HALVES)
 def test_storage_of_16_bits_is_read_as_float32(name: str, dtype: str) -> None:
@@ -293,7 +294,7 @@ INTO = {
 }
 
 
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(12)
 @pytest.mark.parametrize("launch", ["usual", "slices", "teams"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("name", INTO)
@@ -390,7 +391,7 @@ def test_large_numpy_arrays_are_copied_with_one_notice(monkeypatch: pytest.Monke
     f(np.ones(4))  # a warning would be an error
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(5)
 @pytest.mark.parametrize("text", CASES, ids=lambda text: program(text).name)
 def test_programs_of_the_ir(text: str) -> None:
     for func in (program(text), *next(orders(program(text)))):
@@ -415,6 +416,7 @@ def undisturbed(call: Any) -> Any:
     return changed
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("expression", ["x @ y", "x @ z.T", "z @ x.T", "y.T @ x.T", "x.T @ x"])
 def test_products_are_made_by_tiles(expression: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "chosen", lambda lengths, fewest=0: True)
@@ -446,6 +448,7 @@ NAMED = [
 ]  # fmt: skip
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("expression", NAMED)
 def test_functions_that_numpy_names(expression: str) -> None:
     args = RANDOM.normal(size=(3, 7)), *RANDOM.normal(size=(2, 9)), np.array([0, 2, 1, 1, 0, 2, 2, 2, 1])
@@ -544,6 +547,7 @@ def test_rows_that_iterations_of_the_host_leave_stay(monkeypatch: pytest.MonkeyP
         same(np.asarray(one), np.asarray(other))
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("large", [-1, 10**9])
 @pytest.mark.parametrize("text", [LOOP, WHILE], ids=["for", "while"])
 def test_loops_run_on_one_block_and_on_the_host(
@@ -563,6 +567,7 @@ def test_loops_run_on_one_block_and_on_the_host(
     assert any(isinstance(s, HostLoop) for s in steps) == (large < 0)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("order", [0, 1, 2])
 def test_values_that_several_nests_need_are_stored_where_they_are_results_too(order: int) -> None:
     lines = "\n".join(f"    y = tanh(sin(y * w) * y + sum(y) / {40 + k})" for k in range(5))

@@ -67,11 +67,13 @@ def run(files: list[str], *options: str, **settings: int) -> None:
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
 
 
+@pytest.mark.slow_when(lambda name: name == "loops")
 @pytest.mark.parametrize("name", QUICK)
 def test_the_cpus_tests_pass(name: str) -> None:
     run(QUICK[name])
 
 
+@pytest.mark.slow
 def test_they_pass_on_one_block() -> None:
     run(QUICK["language"], small=EVERYTHING)
 

@@ -87,7 +87,7 @@ print(all(np.array_equal(a, b) for a, b in same))
 """
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("names", TOGETHER, ids=", ".join)
 def test_loops_that_llvm_fails_to_interleave(names):
     results = ", ".join(GATHERED[name] for name in names)

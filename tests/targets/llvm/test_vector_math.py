@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from itertools import product
 
 import numpy as np
 import pytest
@@ -23,8 +24,11 @@ needs_vectors = pytest.mark.skipif(vectors() is None, reason="this C library has
 OF_LOOPS = r"(?!.*%x[st]\b)"  # not the calls that stand for one number, whose arguments are so called
 
 
-each_choice = pytest.mark.parametrize(
-    "choice", ["", "256", "0"], ids=["widest", "256", "scalar"], indirect=True
+CHOICES = {"widest": "", "256": "256", "scalar": "0"}
+each_choice = pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES, indirect=True)
+WAYS = list(product(CHOICES.values(), FLOATS))
+one_way_each = pytest.mark.slow_when(
+    lambda case, dtype, choice: (choice, dtype) != WAYS[CASES.index(case) % len(WAYS)]
 )
 
 
@@ -83,7 +87,7 @@ def agree(found: np.ndarray, expected: np.ndarray, ulp: int = 4) -> bool:
 # -- values --------------------------------------------------------------------------------------
 
 
-@pytest.mark.thinned(5)
+@one_way_each
 @each_choice
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.text)
@@ -93,7 +97,7 @@ def test_errors_are_small(case, dtype, choice):
     assert ulps(case, args, found).max() <= 4
 
 
-@pytest.mark.thinned(5)
+@one_way_each
 @each_choice
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.text)
@@ -132,7 +136,7 @@ def test_the_table_names_what_is_written_out_for_the_widest_vectors():
 TEXTS = ("exp(x)", "tanh(x)", "log(abs(x))", "abs(x) ** 1.7", "atan2(x, 1 + x * x)", "lgamma(x)", "erf(x)")
 
 
-@pytest.mark.thinned(5)
+@pytest.mark.thinned(9)
 @each_choice
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("text", TEXTS)
@@ -161,6 +165,7 @@ def test_threads_change_no_bit(dtype, choice):
     np.testing.assert_array_equal(gradient, other)
 
 
+@pytest.mark.slow_when(lambda choice: choice)
 @each_choice
 def test_what_is_computed_twice_is_equal(choice):
     """The adjoint of a maximum looks for the elements that are equal to it, in a loop of another kind."""
@@ -193,7 +198,7 @@ VECTORISED = (
 )  # fmt: skip
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @needs_vectors
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(("text", "name"), VECTORISED)
@@ -264,7 +269,7 @@ def test_the_choice_is_in_the_code_that_is_kept(choice):
     assert found is None or choice != "256" or found.bits == 256
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize(
     "derive",
     [

@@ -24,7 +24,7 @@ MORE = {
     "routines": Program(ROUTINES, (np.sin(np.arange(9.0)).reshape(3, 3), np.arange(3.0))),
 }
 ALL = MORE | PROGRAMS
-QUICK = ("long", "while", "stores")
+QUICK = ("while",)
 
 
 @pytest.mark.slow_when(lambda name: name not in QUICK)
