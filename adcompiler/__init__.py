@@ -22,6 +22,7 @@ from adcompiler.errors import (
 )
 
 if TYPE_CHECKING:
+    import adcompiler.fit as fit
     import adcompiler.interop.dask as dask  # noqa: F401
     import adcompiler.interop.torch as torch  # noqa: F401
     import adcompiler.optim as optim
@@ -53,12 +54,12 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_MODULES = ("dask", "optim", "tape", "torch")  # public names that are modules
+_MODULES = ("dask", "fit", "optim", "tape", "torch")  # public names that are modules
 _NEEDS = {"torch": "torch"}  # those that load with a library only
 _HOMES = {
     "adcompiler.targets.cpu.threads": ("get_num_threads", "set_num_threads"),
     "adcompiler.interop": ("dask", "torch"),
-    "adcompiler": ("optim", "tape"),
+    "adcompiler": ("fit", "optim", "tape"),
     "adcompiler.api.compile": ("compile", "function", "load"),
     "adcompiler.api.check_grad": ("check_grad", "check_report"),
     "adcompiler.api.custom_vjp": ("custom_vjp",),
@@ -111,6 +112,7 @@ __all__ = [
     "custom_vjp",
     "enable_grad",
     "explain_nan",
+    "fit",
     "function",
     "fuse",
     "get_num_threads",

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from adcompiler.api.function import Function
 from adcompiler.api.transforms import compiled
-from adcompiler.errors import DtypeError, ShapeError
-from adcompiler.fit.checks import SolverError, check_finite
+from adcompiler.errors import ShapeError
+from adcompiler.fit.checks import SolverError
 from adcompiler.fit.least_squares import Residuals, jacobian_of, solved
+from adcompiler.fit.models import floats_of, one_or_all, split
 from adcompiler.fit.points import Points
 from adcompiler.fit.problem import Problem
 from adcompiler.fit.watch import Watch
 from adcompiler.frames import public
-from adcompiler.runtime.arguments.adapters import as_numpy
 
 # With exact Jacobians a fit reaches the precision of its data in few more steps. Parameters differ in scale.
 DEFAULTS = {"x_scale": "jac", "ftol": 1e-15, "xtol": 1e-15, "gtol": 1e-15}
@@ -56,18 +54,17 @@ def curve_fit(
     the result of `least_squares`, with `.params` like p0, `.cov`, `.stderr` and `.confidence(0.95)`.
     """
     model = compiled("curve_fit", f)
-    inputs = (
-        tuple(_array("xdata", x) for x in xdata) if isinstance(xdata, tuple) else (_array("xdata", xdata),)
-    )
-    y = _array("ydata", ydata)
-    names = [p.name for p in model.parameters]
-    count, spread = _split(model, names, inputs, p0)
-    free = names[count:]
+    inputs = tuple(floats_of("xdata", x) for x in (xdata if isinstance(xdata, tuple) else (xdata,)))
+    y = floats_of("ydata", ydata)
+    count, spread = split(model, len(inputs), p0)
+    free = [p.name for p in model.parameters][count:]
     start = (np.ones(len(free)) if spread else 1.0) if p0 is None else p0
     points = Points(start, "p0", tuple(free) if spread else None)
     with Watch("curve_fit", progress) as watch:
         wrt: Any = tuple(free) if spread else free[0]
-        problem = Problem("curve_fit", model, points, wrt, inputs if count > 1 else (_one(inputs),), watch)
+        problem = Problem(
+            "curve_fit", model, points, wrt, inputs if count > 1 else (one_or_all(inputs),), watch
+        )
         problem.begun(problem.value)
         if problem.shape != y.shape:
             raise ShapeError(
@@ -99,7 +96,7 @@ class Weights:
         """Raises ShapeError for another length than that of the data."""
         if sigma is None:
             return Weights(None)
-        given = _array("sigma", sigma)
+        given = floats_of("sigma", sigma)
         if given.shape == (y.size, y.size) and given.shape != y.shape:
             try:
                 return Weights(np.linalg.cholesky(given))
@@ -130,47 +127,3 @@ class Weights:
 
             return (diags_array(1 / self.sigma) @ rows).tocsr()
         return rows / (self.sigma if rows.ndim == 1 else self.sigma[:, None])
-
-
-def _array(name: str, value: Any) -> np.ndarray:
-    """Data as an array of float64."""
-    try:
-        given = np.asarray(as_numpy(name, value))
-        if given.dtype.kind == "c":
-            raise DtypeError(f"{name} is complex", remedy="fit real and imaginary parts, side by side")
-        array = given.astype(float)
-    except DtypeError:
-        raise
-    except (ValueError, TypeError) as error:
-        raise DtypeError(f"{name} is not an array of numbers: {error}", remedy="pass arrays") from None
-    check_finite(name, array)
-    return array
-
-
-def _one(inputs: Sequence[np.ndarray]) -> Any:
-    return inputs[0] if len(inputs) == 1 else tuple(inputs)
-
-
-def _split(model: Function, names: Sequence[str], inputs: Sequence[np.ndarray], p0: Any) -> tuple[int, bool]:
-    """How many parameters are independent variables, and whether each other one is a part of p0."""
-    several = len(inputs) if len(inputs) < len(names) else 1
-    size = len(p0) if isinstance(p0, tuple | list | dict) or np.ndim(p0) == 1 else 1
-    for count in dict.fromkeys((several, 1)):
-        free = names[count:]
-        if free and p0 is None:
-            return count, True
-        if len(free) == size and (not isinstance(p0, dict) or set(p0) == set(free)):
-            return count, len(free) > 1 or isinstance(p0, dict) or np.ndim(p0) == 1
-        if len(free) == 1:
-            return count, False
-    variables, listed, free = len(inputs), ", ".join(names), names[several:]
-    if isinstance(p0, dict):
-        raise ShapeError(
-            f"p0 has the keys {', '.join(map(repr, p0))}, but the parameters are {', '.join(free)}",
-            remedy="pass a dict with their names as keys, or a sequence of their values",
-        )
-    raise ShapeError(
-        f"p0 has {size} values, but {model.__name__}({listed}) has {len(free)} parameters besides "
-        f"{variables} of xdata",
-        remedy="the independent variables come first, then a parameter for each of p0",
-    )

@@ -27,12 +27,23 @@ class Watch:
     def seen(self, values: np.ndarray) -> None:
         """A function was computed; residuals are shown as the sum of their squares."""
         self.count += 1
-        if self.stream is None or (now := perf_counter()) - self.last < GAP:
-            return
-        self.last = now
+        if self._is_due():
+            value = float(values[0] if len(values) == 1 else values @ values)
+            self._show(f"{self.count} points, {value:.6g}")
+
+    def ended(self, count: int, fits: int) -> None:
+        """So many fits of a batch have ended."""
+        if self._is_due():
+            self._show(f"{count:,} of {fits:,} fits")
+
+    def _is_due(self) -> bool:
+        return self.stream is not None and perf_counter() - self.last >= GAP
+
+    def _show(self, text: str) -> None:
+        assert self.stream is not None
+        self.last = perf_counter()
         self.line = self.line or line_on(self.stream)
-        value = float(values[0] if len(values) == 1 else values @ values)
-        self.line.show(f"adc: {self.what}, {self.count} points, {value:.6g}, {now - self.began:.0f} s")
+        self.line.show(f"adc: {self.what}, {text}, {self.last - self.began:.0f} s")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -1,0 +1,201 @@
+"""The start of a batch of fits, and results in its form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from adcompiler.api.function import Function
+from adcompiler.eager.variable.leaves import Leaf, Tree, beside, built, leaves, tree
+from adcompiler.errors import DtypeError, LimitError, ShapeError, Span
+from adcompiler.fit.checks import SolverError, check_finite
+from adcompiler.fit.models import numbers_of, split
+from adcompiler.frontend.values.values import FunctionValue
+from adcompiler.pytree.containers import Container
+
+MOST_PARAMETERS = 16  # of a fit in a batch: the normal equations are written out
+CONTAINER = "a parameter in a container is one number for each fit: write f(x, p) with an array for more"
+
+
+@dataclass(frozen=True)
+class Start:
+    """The parameters of many fits.
+
+    columns    their starts, a row for each parameter
+    call       how the model is called with the numbers p0, p1, ...
+    tree       the form of the start; None for an array
+    """
+
+    columns: np.ndarray
+    call: str
+    tree: Tree | None
+    dtype: np.dtype
+
+    @staticmethod
+    def of(model: Function, variables: int, start: Any, fits: int) -> Start:
+        """Raises ShapeError for a start that does not fit the model or the number of fits."""
+        if type(start) in (list, tuple):
+            start = _array(start)
+        count, spread = split(model, variables, _of_one(start, fits), ("x", "start"))
+        names = [p.name for p in model.parameters][count:]
+        inputs = ", ".join(f"x{k}" for k in range(variables))
+        inputs = inputs if count == variables else f"({inputs})"
+        if start is None:
+            start = np.ones(len(names))
+        elif spread and isinstance(start, tuple):  # a named one
+            start = _array(start)
+        if isinstance(start, np.ndarray) and start.ndim:
+            columns = _columns(start, fits)
+            numbers = ", ".join(f"p{k}" for k in range(len(columns)))
+            call = f"model({inputs}, {numbers if spread else f'np.array([{numbers}])'})"
+            dtype = start.dtype if start.dtype == np.float32 else np.dtype(float)
+            return _checked(Start(columns, call, None, dtype))
+        if spread:
+            start = {name: start[name] for name in names}
+        form = tree(start, "start")
+        rows = [_row(one, fits) for one in leaves(form) if one.dtype is not None]
+        if spread and len(rows) != len(names):
+            raise ShapeError("start has containers for single parameters", remedy=CONTAINER)
+        if not rows:
+            raise SolverError("start has no floats", remedy="there is nothing to fit: pass floats")
+        numbers = ", ".join(f"p{k}" for k in range(len(rows)))
+        call = f"model({inputs}, {numbers if spread or isinstance(form, Leaf) else f'pack({numbers})'})"
+        return _checked(Start(np.stack(rows), call, form, np.dtype(float)))
+
+    @property
+    def form(self) -> Any:
+        """What the program depends on: the classes and names of containers, and what varies in them."""
+        return None if self.tree is None else _form(self.tree)
+
+    @property
+    def pack(self) -> FunctionValue | None:
+        """In the language, the container of numbers that the model takes."""
+        if "pack(" not in self.call or self.tree is None:
+            return None
+        names = tuple(f"p{k}" for k in range(len(self.columns)))
+        return FunctionValue("pack", names, partial(_packed, self.tree))
+
+    def like(self, columns: np.ndarray) -> Any:
+        """A number for each parameter of each fit, in the form of the start."""
+        if self.tree is None:
+            return np.ascontiguousarray(columns.T, self.dtype)
+        rows = iter(columns)
+        values = (
+            one.value if one.dtype is None else next(rows).astype(one.dtype) for one in leaves(self.tree)
+        )
+        return built(self.tree, values)
+
+    def limits(self, bounds: Any) -> tuple[np.ndarray, np.ndarray] | None:
+        """The lower and the upper limit of each parameter; None if there are none."""
+        if not isinstance(bounds, tuple | list) or len(bounds) != 2:
+            raise ShapeError("bounds is not a pair", remedy="pass (lower, upper); None stands for no bound")
+        low, high = (
+            self._limits(side, f"bounds[{k}]", missing)
+            for k, (side, missing) in enumerate(zip(bounds, (-np.inf, np.inf), strict=True))
+        )
+        if np.isinf(low).all() and np.isinf(high).all():
+            return None
+        for k in np.flatnonzero(~(low <= high)):
+            raise SolverError(
+                f"the bounds of parameter {k} are ({low[k]}, {high[k]})",
+                remedy="lower <= upper; None: no bound",
+            )
+        outside = (self.columns < low[:, None]) | (self.columns > high[:, None])
+        for k, fit in np.argwhere(outside):
+            raise SolverError(
+                f"the start of parameter {k} of fit {fit}, {self.columns[k, fit]}, is outside of its bounds "
+                f"({low[k]}, {high[k]})",
+                remedy="start between the bounds",
+            )
+        return low, high
+
+    def _limits(self, side: Any, path: str, missing: float) -> np.ndarray:
+        n = len(self.columns)
+        if side is None or isinstance(side, int | float | np.number):
+            return np.full(n, missing if side is None else float(side))
+        if self.tree is None or isinstance(side, np.ndarray):
+            given = np.array([missing if one is None else one for one in side], float)
+        else:
+            pairs = zip(leaves(self.tree), beside(self.tree, side, path), strict=True)
+            each = [limit for one, (_, limit) in pairs if one.dtype is not None]
+            given = np.array([missing if one is None else one for one in each], float)
+        if given.shape != (n,):
+            raise ShapeError(
+                f"{path} has shape {given.shape}, but a fit has {n} parameters",
+                remedy="pass a limit for each parameter, which is the same for all fits",
+            )
+        return given
+
+
+def _checked(start: Start) -> Start:
+    n = len(start.columns)
+    if n > MOST_PARAMETERS:
+        raise LimitError(
+            f"fit.batch: a fit has {n} parameters",
+            remedy=f"it takes {MOST_PARAMETERS} at most; call adc.curve_fit for each fit",
+        )
+    check_finite("start", start.columns if start.tree is not None else start.columns.T)
+    return start
+
+
+def _array(values: Sequence[Any]) -> np.ndarray:
+    """A sequence of numbers, or of rows of them."""
+    try:
+        return numbers_of("start", values)
+    except DtypeError:
+        raise ShapeError(
+            "start is a sequence of other things than numbers",
+            remedy="pass a number for each parameter, rows of them for each fit, or a dict by name",
+        ) from None
+
+
+def _of_one(start: Any, fits: int) -> Any:
+    """The start of one fit, as `split` takes it."""
+    if isinstance(start, np.ndarray) and start.ndim:
+        if start.ndim > 2:
+            raise ShapeError(
+                f"start has shape {start.shape}", remedy="pass (parameters,) or (fits, parameters)"
+            )
+        return np.zeros(start.shape[-1])
+    return start
+
+
+def _columns(start: np.ndarray, fits: int) -> np.ndarray:
+    """A row for each parameter."""
+    if start.ndim == 2 and len(start) != fits:
+        raise ShapeError(
+            f"start has shape {start.shape}, but there are {fits} fits",
+            remedy="pass (fits, parameters), or (parameters,) for the same start everywhere",
+        )
+    shape = (start.shape[-1], fits)
+    columns = np.broadcast_to(start[:, None] if start.ndim == 1 else start.T, shape)
+    return np.ascontiguousarray(columns, float)
+
+
+def _row(leaf: Leaf, fits: int) -> np.ndarray:
+    """The start of one parameter for each fit."""
+    if leaf.shape not in ((), (fits,)):
+        raise ShapeError(f"{leaf.path} has shape {leaf.shape}, but there are {fits} fits", remedy=CONTAINER)
+    return np.broadcast_to(leaf.flat().reshape(leaf.shape), (fits,)).astype(float)
+
+
+def _form(form: Tree) -> Any:
+    if isinstance(form, Leaf):
+        return "number" if form.dtype is not None else repr(form.value)
+    return form.kind, form.keys, tuple(map(_form, form.parts))
+
+
+def _packed(form: Tree, context: Any, args: list[Any], keywords: dict[str, Any], span: Span) -> Any:
+    """A container of the language with the form of the start."""
+    return _filled(form, iter(args))
+
+
+def _filled(form: Tree, numbers: Iterator[Any]) -> Any:
+    if isinstance(form, Leaf):
+        return form.value if form.dtype is None else next(numbers)
+    parts = tuple(_filled(part, numbers) for part in form.parts)
+    return parts if form.kind in (tuple, list) else Container(form.kind, form.keys, parts)
