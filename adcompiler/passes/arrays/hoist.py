@@ -90,8 +90,13 @@ class _Hoist(Rewriter):
         users = {a for e in elements_of(array.elements) if e not in fewer for a in e.args} | set(
             array.elements
         )
-        known: dict[Element, bool] = {}
+        known = _once(array)
         return [e for e in kept if (e not in inner or e in users) and costly(e, known)]
+
+
+def _once(array: Array) -> dict[Element, bool]:
+    """The parts that depend on no axis: computed before the loops, they cost these nothing."""
+    return {e: False for e in elements_of(array.elements) if not e.axes}
 
 
 def _is_ready(part: Element) -> bool:
@@ -106,7 +111,7 @@ def _precomputed(array: Accumulate) -> Array:
     value = array.body
     while isinstance(value, Apply) and value.op == "negative":  # share the array if also subtracted
         value = value.args[0]
-    if len(long_axes(array)) > 1 or not costly(value, {}):
+    if len(long_axes(array)) > 1 or not costly(value, _once(array)):
         return array
     own = _separate_read(array, value)
     return with_elements(array, lambda elements: rewrite(elements, lambda e: e, {value: own}))

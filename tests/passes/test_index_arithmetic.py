@@ -1,0 +1,32 @@
+"""Index arithmetic: places that are sums of loop indices are computed in the loops, not stored and read back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import adcompiler as adc
+from adcompiler.ir.nodes import Map
+from adcompiler.ir.types import is_float
+from adcompiler.ir.walk import arrays_of
+from adcompiler.runtime.programs.specialise import Specialisation
+
+RNG = np.random.default_rng(5)
+SHIFTED = {
+    "rolls": "sum((roll(x, 1, 0) + roll(x, -2, 1) - x * y)**2)",
+    "a roll by an argument": "sum(roll(x, len(y), 1) * x * y)",
+    "reversed": "sum(x[::-1, ::-1] * x * y)",
+    "stencil": "sum((x[1:] - x[:-1])**2) + sum((x[:, 1:] * y[:, :-1])**2)",
+}
+
+
+@pytest.mark.parametrize("name", SHIFTED)
+def test_no_array_of_places_is_stored(name: str) -> None:
+    args = [RNG.normal(size=(6, 8)) for _ in range(2)]
+    f = adc.value_and_grad(adc.compile(f"def f(x: f64[n, m], y: f64[n, m]):\n    return {SHIFTED[name]}"))
+    program = Specialisation(f.trace(f.describe(tuple(args), {})[0]), "cpu")
+    made = program.executable.general.made
+    assert [
+        a for a in arrays_of(made.func.roots) if isinstance(a, Map) and a.rank and not is_float(a.dtype)
+    ] == []
+    adc.check_grad(adc.compile(SHIFTED[name]), *args)
