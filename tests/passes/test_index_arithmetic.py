@@ -1,4 +1,4 @@
-"""Index arithmetic: places that are sums of loop indices are computed in the loops, not stored and read back."""
+"""Index arithmetic: places that are sums of loop indices are computed in loops, not stored and read back."""
 
 from __future__ import annotations
 
