@@ -11,10 +11,20 @@ import numpy as np
 from adcompiler.api.function import Function
 from adcompiler.interpreter.reference import extent
 from adcompiler.ir.types import is_float
-from adcompiler.runtime.arguments.ragged_arrays import refuse
+from adcompiler.pytree.structures import unflatten
+from adcompiler.runtime.arguments.ragged_arrays import refuse, with_rows
+from adcompiler.runtime.programs.specialise import Specialisation
 from adcompiler.targets.buffers import POOL
 
 FLOAT = np.dtype(np.float64)
+
+
+def interpreted(function: Function, args: Sequence[Any]) -> Any:
+    """What a function returns, without compiling it."""
+    types, values, _ = function.describe(args, {})
+    lowered = function.trace(types)
+    results = Specialisation(lowered, "numpy")(values, False)
+    return unflatten(with_rows(lowered.structure, types, values), results)
 
 
 def flat_results(function: Function, args: Sequence[Any]) -> np.ndarray:

@@ -25,8 +25,9 @@ from adcompiler.ir.nodes import Array, Element
 from adcompiler.lazy import cached_property
 from adcompiler.passes.algebra.fold import fold
 from adcompiler.passes.arrays.contract import contract, pick
-from adcompiler.passes.arrays.inline import inline
+from adcompiler.passes.arrays.inline import inline_all
 from adcompiler.passes.arrays.prune import prune
+from adcompiler.passes.arrays.unroll import unroll
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.programs.specialise import Specialisation
 from adcompiler.targets.buffers import POOL
@@ -34,7 +35,7 @@ from adcompiler.targets.buffers import POOL
 MOST_LAYOUTS = 8  # of one program
 FLOAT = np.dtype(np.float64)
 # Few arrays with large bodies have the fewest families. Rules of a user's own stay what they are.
-INLINED = (pick, fold, prune, inline, contract, fold, prune)
+INLINED = (pick, unroll, fold, prune, inline_all, contract, fold, prune)
 
 Fill = Callable[[Sequence[Any], np.ndarray], None]  # writes the entries for the inputs' values
 
@@ -242,7 +243,7 @@ class _Filled:
         whole = out if self.merge is None else POOL.empty((self.count,), FLOAT)
         targets = [piece.target(whole) for piece in self.pieces]
         into = [target if target.ndim else None for target in targets]
-        found = self.compiled(values, False, self.sizes, into)
+        found = self.compiled.run(self.sizes, values, False, into)
         for piece, value, target in zip(self.pieces, found, targets, strict=True):
             piece.put(value, target, whole)
         if self.merge is not None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from adcompiler.api.compile import composed
 from adcompiler.api.function import Function, SourceFunction
+from adcompiler.api.lagrangian import Weighted
 from adcompiler.api.transforms import compiled
 from adcompiler.eager.variable.leaves import leaves, tree
 from adcompiler.errors import DtypeError, ShapeError
@@ -104,10 +105,6 @@ class Composed:
         count = 1 + len(parts.constraints)
         self.calls = distinct([f"function{k}" for k in range(count)], self.names)
         self.locals = distinct([f"result{k}" for k in range(count)], (*self.names, *self.calls))
-        self.factor, *self.weights = distinct(
-            ["obj_factor", *(f"lagrange{k}" for k in range(sum(map(len, paths))))],
-            (*self.names, *self.calls, *self.locals),
-        )
 
     @cached_property
     def objective(self) -> SourceFunction:
@@ -120,13 +117,13 @@ class Composed:
         return self._function("constraints", self.names, self._results(), f"{', '.join(self._leaves())},")
 
     @cached_property
-    def lagrangian(self) -> SourceFunction:
+    def lagrangian(self) -> Weighted:
         """The Lagrangian; behind all parameters it takes the factor of the objective and the multipliers of
         each leaf of the constraints."""
-        terms = [f"{self.factor} * {self._call(0)}"]
-        terms += [f"sum({w} * {leaf})" for w, leaf in zip(self.weights, self._leaves(), strict=True)]
-        names = [*self.names, self.factor, *self.weights]
-        return self._function("lagrangian", names, self._results(), " + ".join(terms))
+        results = f"{', '.join([self._call(0), *self._leaves()])},"
+        joint = self._function("lagrangian", self.names, self._results(), results)
+        weights = ["obj_factor", *(f"lagrange{k}" for k in range(sum(map(len, self.paths))))]
+        return Weighted(joint, weights, "lagrangian")
 
     def _function(self, name: str, names: Sequence[str], before: str, result: str) -> SourceFunction:
         own = distinct([name], (*names, *self.calls, *self.locals))[0]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from adcompiler.api.flat_results import flat_results
+from adcompiler.api.flat_results import flat_results, interpreted
 from adcompiler.api.sparse_entries import SparseEntries
 from adcompiler.api.transforms import grad
 from adcompiler.errors import ShapeError
@@ -57,6 +58,7 @@ class NonlinearProgram:
         self._composed: dict[Any, _Derivatives] = {}
         self._shapes: list[tuple[int, ...]] | None = None
         self._key: Any = None
+        self._values: list[Any] | None = None
 
     @public
     def update(self, x0: Any = None, **data: Any) -> None:
@@ -64,6 +66,7 @@ class NonlinearProgram:
         lengths."""
         self.parts.data({**self._data, **data})
         self._data |= data
+        self._values = None
         self._points = self._points if x0 is None else self._points_of(x0)
         self._shapes = None
 
@@ -85,7 +88,7 @@ class NonlinearProgram:
     @public
     def m(self) -> int:
         """The number of constraints."""
-        return sum(int(np.prod(shape)) for shape in self.shapes)
+        return sum(map(prod, self.shapes))
 
     @public
     def objective(self, x: Any) -> float:
@@ -206,7 +209,7 @@ class NonlinearProgram:
         return lower, upper
 
     def _limit(self, given: Any, name: str, missing: float) -> np.ndarray:
-        sizes = [int(np.prod(shape)) for shape in self.shapes]
+        sizes = [prod(shape) for shape in self.shapes]
         if isinstance(given, list | tuple) and len(given) == len(sizes):
             parts = given
         elif np.ndim(given) == 1 and np.size(given) == self.m:
@@ -257,7 +260,14 @@ class NonlinearProgram:
     def _arguments(self, x: Any) -> list[Any]:
         """The arguments of the joined functions at a point."""
         vector = self._vector(x)
-        return [*self._start.arguments(vector), *self.parts.data(self._data).values()]
+        return [*self._start.arguments(vector, copied=False), *self._all_data]
+
+    @property
+    def _all_data(self) -> list[Any]:
+        """The values of all parameters that do not vary, in order."""
+        if self._values is None:
+            self._values = list(self.parts.data(self._data).values())
+        return self._values
 
     def _lagrangian(self, x: Any, lagrange: Any, factor: float) -> list[Any]:
         """The arguments of the Lagrangian at a point."""
@@ -269,10 +279,9 @@ class NonlinearProgram:
             )
         parts, start = [], 0
         for shape in self.shapes:
-            size = int(np.prod(shape))
-            part = weights[start : start + size].reshape(shape)
-            parts.append(part if shape else float(part))
-            start += size
+            end = start + prod(shape)
+            parts.append(weights[start:end].reshape(shape) if shape else float(weights[start]))
+            start = end
         return [*arguments, float(factor), *parts]
 
     @property
@@ -293,7 +302,8 @@ class NonlinearProgram:
         if self._shapes is None:
             varied = dict(zip(self.parts.variables, self._start.arguments(self._start.start), strict=True))
             data = self.parts.data(self._data)
-            results = [(f, f(*self.parts.arguments(f, varied, data))) for f in self.parts.constraints]
+            given = ((f, self.parts.arguments(f, varied, data)) for f in self.parts.constraints)
+            results = [(f, interpreted(f, args)) for f, args in given]
             found = [leaves_of(f.__name__, r) for f, r in results]
             self._key = tuple(tuple(path for path, _ in own) for own in found)
             self._shapes = [shape for own in found for _, shape in own]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -38,15 +39,16 @@ class Points:
         self.tree = mapped(Leaf.emptied, whole)
         self.leaves = [one for one in leaves(self.tree) if one.dtype is not None]
         self.sizes = [one.size for one in self.leaves]
+        self.bounds = [0, *accumulate(self.sizes)]
 
     @property
     def has_float32(self) -> bool:
         """Whether parts of the start are float32."""
         return any(one.dtype == np.float32 for one in self.leaves)
 
-    def arguments(self, vector: np.ndarray) -> tuple[Any, ...]:
-        """The arguments of a function at a point."""
-        return self._passed(built(self.tree, self._values(vector)))
+    def arguments(self, vector: np.ndarray, copied: bool = True) -> tuple[Any, ...]:
+        """The arguments of a function at a point; arrays are views of it unless they are `copied`."""
+        return self._passed(built(self.tree, self._values(vector, copied=copied)))
 
     def directions(self, vector: np.ndarray) -> tuple[Any, ...]:
         """A direction for each of the arguments; what has no derivative has None."""
@@ -83,19 +85,17 @@ class Points:
             return (container,)
         return tuple(container[n] for n in self.names) if isinstance(container, dict) else tuple(container)
 
-    def _values(self, vector: np.ndarray, direction: bool = False) -> Iterator[Any]:
+    def _values(self, vector: np.ndarray, direction: bool = False, copied: bool = True) -> Iterator[Any]:
         flat = iter(self._split(vector))
         for one in leaves(self.tree):
             if one.dtype is None:
                 yield None if direction else one.value
                 continue
-            part = next(flat).reshape(one.shape).astype(one.dtype if self.own else float)
+            part = next(flat).reshape(one.shape).astype(one.dtype if self.own else float, copy=copied)
             yield part if one.shape else part[()]
 
     def _split(self, vector: np.ndarray) -> list[np.ndarray]:
-        if len(self.sizes) == 1:
-            return [vector]
-        return np.split(vector, np.cumsum(self.sizes)[:-1])
+        return [vector[a:b] for a, b in pairwise(self.bounds)]
 
 
 def _as_floats(value: Any) -> Any:

@@ -19,6 +19,17 @@ RATES = "def rates(x, u): return stack((x[1], sin(x[0]) * x[1] + u**3))\n"
 DEFECTS = {
     "comprehension": "def defects(x, u, h):\n"
     "    return [x[k + 1] - x[k] - h * rates(x[k], u[k]) for k in range(len(x) - 1)]",
+    "stored rows": "def defects(x, u, h):\n"
+    "    d = np.zeros((len(x) - 1, 2))\n"
+    "    for k in range(len(x) - 1):\n"
+    "        d[k] = x[k + 1] - x[k] - h * rates(x[k], u[k])\n"
+    "    return d",
+    "stored numbers": "def defects(x, u, h):\n"
+    "    d = np.zeros((len(x) - 1, 2))\n"
+    "    for k in range(len(x) - 1):\n"
+    "        d[k, 0] = x[k + 1, 0] - x[k, 0] - h * x[k, 1]\n"
+    "        d[k, 1] = x[k + 1, 1] - x[k, 1] - h * (sin(x[k, 0]) * x[k, 1] + u[k]**3)\n"
+    "    return d",
     "arrays": "def defects(x, u, h):\n"
     "    p, v = x[:, 0], x[:, 1]\n"
     "    a = sin(p) * v + u**3\n"
@@ -78,6 +89,7 @@ def check(problem):
 
 @pytest.mark.parametrize("style", DEFECTS)
 def test_structures_are_exact_and_kernels_fit_all_lengths(style):
+    """A loop that stores is what a comprehension is."""
     problem = control(DEFECTS[style], 6)
     check(problem)
     for n in (3, 4, 50):

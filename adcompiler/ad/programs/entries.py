@@ -17,6 +17,7 @@ from itertools import product
 from adcompiler.ad.guards import TRUE, both, mask, total
 from adcompiler.ad.jvp import slope
 from adcompiler.ad.partials import active_arrays, times
+from adcompiler.analysis.intervals import Ranges, up_to
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -83,9 +84,14 @@ class Family:
 
     def folded(self) -> Family:
         """The family with constants folded."""
-        rows, columns = (tuple(map(folded, part)) for part in (self.rows, self.columns))
-        guard = _all(folded(part) for part in operands(self.guard, "logical_and"))
-        return Family(self.domain, rows, self.source, columns, guard, folded(self.value))
+        ranges: Ranges = {Index(k): up_to(n) for k, n in enumerate(self.domain)}
+
+        def simple(element: Element) -> Element:
+            return folded(element, ranges)
+
+        rows, columns = (tuple(map(simple, part)) for part in (self.rows, self.columns))
+        guard = _all(simple(part) for part in operands(self.guard, "logical_and"))
+        return Family(self.domain, rows, self.source, columns, guard, simple(self.value))
 
     def written_out(self) -> Iterator[Family]:
         """A family for each position along short axes: conditions on these axes are then decided."""

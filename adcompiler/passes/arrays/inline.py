@@ -31,6 +31,11 @@ def inline(func: Func) -> Func:
     return _Inline().func(func)
 
 
+def inline_all(func: Func) -> Func:
+    """The program with every map inlined, also where that repeats work."""
+    return _InlineAll().func(func)
+
+
 class _Inline(Rewriter):
     def __init__(self) -> None:
         super().__init__()
@@ -96,3 +101,10 @@ class _Inline(Rewriter):
         pairs = sum(not isinstance(n, Const) for n in read.array.shape) > 1
         cheap = not self.cost.get(read.array, True)
         return (cheap or (plain and (own >= points or pairs))) and not is_number(read.array)
+
+
+class _InlineAll(_Inline):
+    def inlines(self, read: Read, points: int) -> bool:
+        """Whether this read is none of a length."""
+        assert isinstance(read.array, Map)
+        return not is_number(read.array)

@@ -15,10 +15,10 @@ from adcompiler.frontend.lowering.program import Lowered
 from adcompiler.frontend.values.sizes import NOT_NEGATIVE, Constraint
 from adcompiler.interpreter.reference import Reference, length
 from adcompiler.ir.loop import Item, Slot
-from adcompiler.ir.nodes import Array, Const, Func, Size, is_const
+from adcompiler.ir.nodes import Array, Const, Element, Func, Size, is_const
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import NUMPY
-from adcompiler.ir.walk import arrays_of
+from adcompiler.ir.walk import arrays_of, is_computed
 from adcompiler.lazy import cached_property
 from adcompiler.passes.arrays.copy_aliased import copy_aliased
 from adcompiler.passes.known_lengths import LEAST_LONGEST_LENGTH, Known, short
@@ -162,6 +162,7 @@ class Specialisation:
         self.demands = [c for c in lowered.constraints if not c.merged]
         self.exact = Lengths(self.func)
         self.met: set[tuple[int, ...]] = set()  # lengths that fit them
+        self.computed: dict[tuple[Any, ...], int] = {}  # by a length and the values of size symbols
         self.axes = frozenset(
             number for number, _, _ in self.sources
         )  # no number of iterations is among them
@@ -228,12 +229,22 @@ class Specialisation:
                 self.mismatch(args)
         for size, k, axis in self.fixed:
             if args[k].shape[axis] != (
-                size.value if isinstance(size, Const) else length(size, sizes, self.values(args))
+                size.value if isinstance(size, Const) else self._length(size, sizes, args)
             ):
                 self.mismatch(args)
         if self.demands or max(sizes, default=0) > self.exact.bound:
             self.check_once(sizes, args)
         return sizes
+
+    def _length(self, size: Element, sizes: Sequence[int], args: Sequence[Any]) -> int:
+        """The value of a length; remembered unless it reads an argument."""
+        key = (size, *sizes)
+        found = self.computed.get(key)
+        if found is None:
+            found = length(size, sizes, self.values(args))
+            if len(self.computed) < MOST_MET and not is_computed(size):
+                self.computed[key] = found
+        return found
 
     def check_once(self, sizes: Sequence[int], args: Sequence[Any]) -> None:
         """Check what is demanded of lengths, unless it has been for these."""

@@ -1,0 +1,248 @@
+"""Loops that only store: each iteration sets elements of a carried array, at places that follow from the
+iteration's number, to values that depend on no carried array.
+
+Such an array is not a recurrence: after `for k in range(n): d[k] = x[k + 1] - x[k]` each element is the value
+of the one iteration that sets it, or what it was. It is computed outside of the loop, as by a comprehension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from adcompiler.ad.guards import TRUE, both, negation
+from adcompiler.analysis.affine import Linear, linear
+from adcompiler.ir.batch import batch, shifted
+from adcompiler.ir.bodies import Body, Carried, build, opened, varying, with_roots
+from adcompiler.ir.loop import Item, Loop
+from adcompiler.ir.nodes import (
+    Apply,
+    Array,
+    Element,
+    Func,
+    Index,
+    Input,
+    Map,
+    Read,
+    Select,
+    Size,
+    const,
+    element_of,
+    identity,
+    select,
+)
+from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, operands, postorder, read_by, substitute
+from adcompiler.ops.build import apply
+
+MOST_STORES = 32  # of one iteration in one array
+
+
+def stores(func: Func) -> Func:
+    """The program with arrays that loops only store in computed outside of them."""
+    if not any(isinstance(a, Item) for a in arrays_of(func.roots)):
+        return func
+    return _Stores().func(func)
+
+
+class _Stores(Rewriter):
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: dict[Loop, list[Array]] = {}
+
+    def array(self, array: Array) -> Array:
+        if not isinstance(array, Item):
+            return array
+        if array.loop not in self.made:
+            self.made[array.loop] = _split(array.loop)
+        return self.made[array.loop][array.k]
+
+
+@dataclass(frozen=True)
+class _Store:
+    """Elements at which `guard` holds are set to `value`. `Index(axis)` is `step * iteration + rest`."""
+
+    guard: Element
+    value: Element
+    axis: int
+    step: int
+    rest: Linear
+
+    @property
+    def iteration(self) -> Element:
+        """The number of the iteration that sets an element."""
+        distance = (linear(Index(self.axis)) - self.rest).element()
+        return distance if self.step == 1 else apply("floor_divide", distance, const(self.step, "i64"))
+
+    def met(self, length: Element, axis: Element) -> Element:
+        """Whether there is this iteration of a loop; `axis` is the length of the axis."""
+        zero, distance = const(0, "i64"), (linear(Index(self.axis)) - self.rest).element()
+        conditions: list[Element] = []
+        if (offset := self.rest.constant) is None or offset > 0:
+            conditions.append(apply("less_equal", zero, distance))
+        most = length.args[0] if isinstance(length, Apply) and length.op == "maximum" else length
+        whole = self.step == 1 and offset is not None and (linear(axis) - linear(most)).constant == offset
+        if not whole:
+            conditions.append(apply("less", self.iteration, length))
+        if self.step > 1:
+            remainder = apply("remainder", distance, const(self.step, "i64"))
+            conditions.append(apply("equal", remainder, zero))
+        found: Element = TRUE
+        for condition in conditions:
+            found = _and(found, condition)
+        return found
+
+
+def _split(loop: Loop) -> list[Array]:
+    """The results of a loop; those in which it only stores are computed outside."""
+    if loop.length is None or loop.backward:
+        return list(loop.items)
+    body = opened(loop)
+    inside = varying(body)
+    found = {c: s for c in body.carried if (s := _stores_of(c, body, inside)) is not None}
+    slots = {c.slot for c in body.carried}
+    while True:
+        rest = [c for c in body.carried if c not in found]
+        taken = _reached((*(c.result for c in rest), *body.outs, *_read_by(found.values())), slots)
+        bad = [c for c, own in found.items() if c.slot in taken or not _apart(own, slots)]
+        if not bad:
+            break
+        found = {c: s for c, s in found.items() if c not in bad}
+    if not found:
+        return list(loop.items)
+    others = (*(c.result for c in rest), *body.outs)
+    built = build(with_roots(replace(body, carried=tuple(rest)), others, rest))
+    kept = dict(zip(rest, built.finals, strict=True))
+    every: dict[Array, Array] = {row: whole for whole, row in body.rows}
+    every[body.step] = Map((loop.length,), identity((loop.length,))[0])
+    arrays = [a for a in _read_by(found.values()) if a not in every]
+    iterations = batch(arrays, every, (loop.length,))
+    every |= {old: new for old, new in zip(arrays, iterations, strict=True) if new is not old}
+    kept |= {c: _stored(c.init, own, loop.length, every) for c, own in found.items()}
+    return [*(kept[c] for c in body.carried), *built.outs]
+
+
+def _apart(stores: Iterable[_Store], slots: set[Array]) -> bool:
+    """Whether stores depend on nothing carried."""
+    return slots.isdisjoint(_reached(_read_by((stores,)), slots))
+
+
+def _read_by(groups: Iterable[Iterable[_Store]]) -> tuple[Array, ...]:
+    """The arrays that stores read."""
+    return read_by(e for own in groups for s in own for e in (s.guard, s.value))
+
+
+def _reached(roots: Iterable[Array], slots: set[Array]) -> set[Array]:
+    return set(postorder(roots, lambda a: () if a in slots else arrays_read(a)))
+
+
+def _stored(init: Array, stores: Sequence[_Store], length: Element, every: Mapping[Array, Array]) -> Array:
+    """What an array is after all iterations. The last store has been the first of `stores`."""
+    body: Element = element_of(init)
+    for store in reversed(stores):
+        at = {0: store.iteration} | {k + 1: Index(k) for k in range(init.rank)}
+        guard, value = (
+            substitute(e, at) for e in shifted((store.guard, store.value), every, identity((length,)))
+        )
+        where = _and(store.met(length, init.shape[store.axis]), guard)
+        body = value if where is TRUE else select(where, value, body)
+    return Map(init.shape, body)
+
+
+def _stores_of(carried: Carried, body: Body, inside: set[Array]) -> list[_Store] | None:
+    """The stores of an iteration, those that hold last first; None if it does anything else."""
+    if not carried.slot.rank or not isinstance(carried.result, Map):
+        return None
+    order = arrays_of((carried.result,))
+    dependent = {carried.slot}
+    for array in order:
+        if not dependent.isdisjoint(arrays_read(array)):
+            dependent.add(array)
+    pairs = _Pairs(carried.slot, dependent).of(carried.result.body, TRUE)
+    if pairs is None or len(pairs) > MOST_STORES:
+        return None
+    found = []
+    for guard, value in pairs:
+        conditions = operands(guard, "logical_and")
+        if any(negation(c) in conditions for c in conditions):
+            continue  # it never holds
+        store = _store(guard, value, Read(body.step, ()))
+        reads = arrays_of(read_by((guard, value)))
+        computed = [a for a in reads if a in inside and not isinstance(a, Input)]
+        if store is None or not all(_is_small(a, carried.slot) for a in computed):
+            return None
+        found.append(store)
+    return _ordered(found) if found else None
+
+
+def _is_small(array: Array, stored: Array) -> bool:
+    """Whether what an iteration computes is small enough to be computed for all of them."""
+    return array.rank < stored.rank or (isinstance(array, Map) and array.rank == stored.rank)
+
+
+def _store(guard: Element, value: Element, number: Element) -> _Store | None:
+    """A store at a place that follows from the number of the iteration."""
+    conditions = operands(guard, "logical_and")
+    for condition in conditions:
+        for axis, place in _ties(condition):
+            form = linear(place)
+            step = form.terms.get(number, 0)
+            rest = form - Linear({number: step}) if step else form
+            fixed = all(a is None or isinstance(a, Size) for a in rest.terms)
+            if step > 0 and fixed:
+                left = [c for c in conditions if c is not condition]
+                return _Store(reduce(both, left) if left else TRUE, value, axis, step, rest)
+    return None
+
+
+def _ties(condition: Element) -> Iterator[tuple[int, Element]]:
+    if getattr(condition, "op", None) == "equal":
+        for one, other in (condition.args, condition.args[::-1]):
+            if isinstance(one, Index) and not other.axes:
+                yield one.axis, other
+
+
+def _ordered(stores: list[_Store]) -> list[_Store] | None:
+    """Stores in an order in which the first one that sets an element has set it last."""
+    first = stores[0]
+    places = []
+    for store in stores:
+        distance = (store.rest - first.rest).constant
+        if store.axis != first.axis or store.step != first.step or distance is None:
+            return None
+        places.append(distance)
+    return [stores[k] for k in sorted(range(len(stores)), key=places.__getitem__)]
+
+
+class _Pairs:
+    """Finds the conditions and values with which a body sets elements of `slot`."""
+
+    def __init__(self, slot: Array, dependent: set[Array]) -> None:
+        self.slot, self.dependent = slot, dependent
+
+    def of(self, body: Element, guard: Element) -> list[tuple[Element, Element]] | None:
+        """The pairs under a condition, those that hold last first."""
+        if isinstance(body, Read) and body.args == identity(self.slot.shape):
+            if body.array is self.slot:
+                return []
+            if isinstance(body.array, Map) and body.array in self.dependent:
+                return self.of(body.array.body, guard)
+        if not self.reads(body):
+            return [(guard, body)]
+        if not isinstance(body, Select) or self.reads(body.guard):
+            return None
+        then = self.of(body.then, _and(guard, body.guard))
+        # What a store sets is not set again by an earlier one.
+        rest = guard if not self.reads(body.then) else _and(guard, negation(body.guard))
+        otherwise = self.of(body.otherwise, rest)
+        return None if then is None or otherwise is None else [*then, *otherwise]
+
+    def reads(self, element: Element) -> bool:
+        """Whether an element depends on the slot."""
+        return not set(read_by((element,))).isdisjoint(self.dependent)
+
+
+def _and(guard: Element, condition: Element) -> Element:
+    if condition is TRUE:
+        return guard
+    return condition if guard is TRUE else both(guard, condition)
