@@ -2,7 +2,8 @@
 
 A read at plain axes has one: `A[i, j]` is read at (i, j). A read at `s * i + c` has one too, for a constant s
 and a c that depends on no axis: the point a is read at i = (a - c) / s, if s divides a - c and i lies in the
-domain. The adjoint of such a read is a renamed array under a guard, without a scatter.
+domain. The adjoint of such a read is a renamed array under a guard, without a scatter. So has `(i - c) // m`
+where the read counts only if m divides i - c: the point a is read at i = m * a + c.
 
 So has a window `x[i + k]` with k before m and i before n - m + 1, where n is the length of x: each k reads
 the point a at i = a - k, and the adjoint is a sum over k. The bounds of its loop exclude each k for which i
@@ -17,8 +18,8 @@ from typing import NamedTuple
 
 from adcompiler.ad.guards import TRUE, both
 from adcompiler.analysis.affine import linear, linear_constant
-from adcompiler.ir.nodes import Apply, Element, Index, Read, Shape, const, is_const
-from adcompiler.ir.walk import substitute
+from adcompiler.ir.nodes import Apply, Const, Element, Index, Read, Shape, const, is_const
+from adcompiler.ir.walk import operands, substitute
 from adcompiler.ops.build import apply
 
 ZERO = const(0, "i64")
@@ -36,25 +37,29 @@ class Inverse(NamedTuple):
 
 
 class _Affine(NamedTuple):
-    """scale * axis + offset; no axis for a constant index."""
+    """(scale * axis + offset) / divisor; no axis for a constant index."""
 
     axis: int | None
     scale: int
     offset: Element
+    divisor: int = 1
 
 
-def invert(read: Read, domain: Shape, scope: frozenset[int]) -> Inverse | None:
+def invert(read: Read, domain: Shape, scope: frozenset[int], guard: Element = TRUE) -> Inverse | None:
     """The inverse of `read` in `domain`, summed over the axes of `scope`; None if its indices are of another
-    kind."""
+    kind. The read counts where the `guard` of its contribution holds."""
     pairs = zip(read.args, read.array.shape, strict=True)
-    forms = [_affine(index) or _window(index, size, domain) for index, size in pairs]
+    known = operands(guard, "logical_and")
+    forms = [
+        _affine(index) or _divided(index, known) or _window(index, size, domain) for index, size in pairs
+    ]
     axes = [form.axis for form in forms if form is not None and form.axis is not None]
     if None in forms or len(set(axes)) < len(axes):
         return None
     rank = len(read.array.shape)
     free: dict[int, Element] = {k: Index(rank + p) for p, k in enumerate(sorted(scope.difference(axes)))}
     places: dict[int, Element] = {}
-    guard: Element = TRUE
+    guard = TRUE
     inside: Element = TRUE
     for k, (form, index, size) in enumerate(zip(forms, read.args, read.array.shape, strict=True)):
         assert form is not None
@@ -102,6 +107,9 @@ def _positive(length: Element) -> Element:
 
 def _place(form: _Affine, point: Element) -> Element:
     """The position along the domain's axis that reads `point`."""
+    if form.divisor > 1:
+        multiple = apply("multiply", const(form.divisor, "i64"), point)
+        return multiple if is_const(form.offset, 0) else apply("subtract", multiple, form.offset)
     if is_const(form.offset, 0) and form.scale == 1:
         return point
     if form.scale == -1:
@@ -118,7 +126,7 @@ def _conditions(
     found = []
     if place is not point:
         found.append(apply("greater_equal", place, ZERO))
-    if not (form.scale == 1 and _fills(length, form.offset, size)):
+    if not (form.scale == form.divisor == 1 and _fills(length, form.offset, size)):
         found.append(apply("less", place, length))
     if form.scale not in (1, -1):
         rest = apply("remainder", apply("subtract", point, form.offset), const(form.scale, "i64"))
@@ -135,6 +143,17 @@ def _fills(length: Element, offset: Element, size: Element) -> bool:
         case Apply(op="maximum", args=(Apply(op="subtract", args=(n, c)), zero)) if is_const(zero, 0):
             return n is size and c is offset
     return False
+
+
+def _divided(index: Element, known: Sequence[Element]) -> _Affine | None:
+    """A quotient of an axis plus an offset, where it is known that nothing remains."""
+    match index:
+        case Apply(op="floor_divide", args=(x, Const(value=value) as divisor)) if value > 1:
+            form = _affine(x)
+            whole = apply("equal", apply("remainder", x, divisor), ZERO)
+            if whole in known and form is not None and form.scale == 1:
+                return form._replace(divisor=int(value))
+    return None
 
 
 def _affine(index: Element) -> _Affine | None:

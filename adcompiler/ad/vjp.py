@@ -278,7 +278,7 @@ class _Body:
         """The contribution of a read to its array's cotangent, over that array's axes."""
         guard, scope, value = contribution
         shape = read.array.shape
-        inverse = invert(read, self.domain, scope)
+        inverse = invert(read, self.domain, scope, guard)
         if inverse is None:
             points = sorted(scope)
             indices = tuple(self.renamed(i, points) for i in read.args)

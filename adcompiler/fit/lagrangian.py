@@ -148,9 +148,12 @@ class Composed:
 def leaves_of(name: str, result: Any) -> list[tuple[str, tuple[int, ...]]]:
     """Where the floats of a function's result are, and their shapes: `""` for an array, `"['a'][0]"` in a
     container."""
-    found = [one for one in leaves(tree(result, "")) if one.dtype is not None]
-    if not found:
-        raise DtypeError(f"{name} returns no floats", remedy="return the values of constraints")
+    found = list(leaves(tree(result, "")))
+    for one in found:
+        if one.dtype is None:
+            raise DtypeError(
+                f"{name}{one.path} is not a float, but constraints are", remedy="return floats, as 1.0 * k"
+            )
     return [(one.path, one.shape) for one in found]
 
 

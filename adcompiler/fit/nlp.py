@@ -61,11 +61,11 @@ class NonlinearProgram:
         self._values: list[Any] | None = None
 
     @public
-    def update(self, x0: Any = None, **data: Any) -> None:
-        """Other values of the parameters `data`, or another start `x0`. Kernels stay compiled, also for other
-        lengths."""
-        self.parts.data({**self._data, **data})
-        self._data |= data
+    def update(self, x0: Any = None, data: Mapping[str, Any] | None = None) -> None:
+        """Other values of some parameters, or another start. Kernels fit other lengths too."""
+        changed = {**self._data, **(data or {})}
+        self.parts.data(changed)
+        self._data = changed
         self._values = None
         self._points = self._points if x0 is None else self._points_of(x0)
         self._shapes = None
@@ -175,7 +175,7 @@ class NonlinearProgram:
         the constraints and `.bound_multipliers` of the variables: the gradient of the objective, plus the
         multipliers times the Jacobian, plus the bounds' multipliers is zero at a solution.
         """
-        self.update(x0, **(data or {}))
+        self.update(x0, data)
         start = self._start
         with Watch("nlp", progress) as watch:
             self._check_start(start)
@@ -247,7 +247,7 @@ class NonlinearProgram:
 
     def _vector(self, x: Any) -> np.ndarray:
         """A point as a vector. A first point is also the start, if one vector varies."""
-        vector = np.asarray(x, float)
+        vector = np.ascontiguousarray(x, float)
         if self._points is None and self.parts.single and vector.ndim == 1:
             self._points = self._points_of(vector)
         if vector.shape != self._start.start.shape:

@@ -99,7 +99,7 @@ def test_structures_are_exact_and_kernels_fit_all_lengths(style):
         jacobian = matrices(problem, *point(problem))[0]
         assert len(problem.jacobianstructure()[0]) == 7 * (n - 1) == np.count_nonzero(jacobian)
     check(problem)
-    problem.update({"x": RANDOM.normal(size=(9, 2)), "u": RANDOM.normal(size=9)}, h=0.3)
+    problem.update({"x": RANDOM.normal(size=(9, 2)), "u": RANDOM.normal(size=9)}, {"h": 0.3})
     check(problem)
     assert kernels(problem) == 1
 
@@ -243,7 +243,10 @@ X = np.ones(2)
         (lambda: adc.nlp(F, data={"a": 1}).solve(X, "bfgs"), "nlp has no method 'bfgs'"),
         (lambda: adc.nlp(F, G, data={"a": 1}).hessian(X, [1.0]), r"lagrange has shape \(1,\)"),
         (lambda: adc.nlp(F, G, data={"a": inf}).solve(X, cl=0), "f is not finite at the start"),
-        (lambda: adc.nlp(F, adc.compile("def g(x): return 'text'"), data={"a": 1.0}).solve(X), "g"),
+        (
+            lambda: adc.nlp(F, adc.compile("def g(x): return x > 1"), data={"a": 1}).solve(X),
+            "g is not a float",
+        ),
         (lambda: adc.nlp(G).objective(X), "g returns 3 numbers"),
     ],
 )
