@@ -10,7 +10,7 @@ import pytest
 
 import adcompiler as adc
 
-COUNT = 7  # iterations: above the number that is unrolled
+COUNT = 5  # iterations: above the number that is unrolled
 
 # Iterations of a number s.
 SCALARS = {

@@ -213,7 +213,7 @@ def test_values_are_the_oracles(name, backend):
     has_oracles_value(PROGRAMS[name], backend)
 
 
-@pytest.mark.thinned(4, backend="cpu")
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_gradients_and_tangents_are_the_oracles(name, backend):

@@ -45,6 +45,7 @@ def close(got, want) -> None:
         np.testing.assert_allclose(np.asarray(got, float), np.asarray(want, float), rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 @pytest.mark.parametrize("source", SCALARS)
 def test_the_hessian_is_the_oracles(source, backend):

@@ -21,6 +21,11 @@ def loss(x: f64[n, d], w: f64[d], y: f64[n], scale: f64):
     r = x @ w - y
     return sum(where(abs(r) < 1, r**2, 2 * abs(r) - 1)) * scale + logsumexp(w) + x.std()
 """
+SHORT = """
+def loss(x: f64[n, d], w: f64[d], y: f64[n], scale: f64):
+    r = x @ w - y
+    return sum(where(abs(r) < 1, r**2, 2 * abs(r) - 1)) * scale
+"""
 PROGRAM = """
 #include <stdio.h>
 #include "loss.h"
@@ -50,14 +55,14 @@ def pointer(array: np.ndarray) -> ctypes.c_void_p:
 
 
 def test_a_c_program_needs_no_python(tmp_path, capsys):
-    build(tmp_path, MODEL)
+    build(tmp_path, SHORT)
     header, library = (Path(line) for line in capsys.readouterr().out.splitlines())
     assert (header.name, library.stem) == ("loss.h", "libloss")
     (tmp_path / "main.c").write_text(PROGRAM)
     command = ["cc", "-Wall", "-Werror", f"-I{header.parent}", str(tmp_path / "main.c"), str(library)]
     subprocess.run([*command, "-o", str(tmp_path / "main"), f"-Wl,-rpath,{library.parent}"], check=True)
     done = subprocess.run([str(tmp_path / "main")], capture_output=True, text=True, check=True, env={})
-    f = adc.compile(MODEL)
+    f = adc.compile(SHORT)
     args = np.arange(1.0, 7).reshape(3, 2), np.array([0.5, -0.25]), np.array([0.0, 3.0, 1.0]), 2.0
     value, (dx, dw, dy, ds) = adc.value_and_grad(f)(*args)
     want = [value, dx[2, 1], dw[1], dy[0], ds]
@@ -178,7 +183,7 @@ COMPARED = {  # programs, and lengths n and k that do not fit
 }
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("result", COMPARED)
 def test_lengths_that_do_not_fit_have_a_status(tmp_path, result):
     """They are compared before anything is read."""

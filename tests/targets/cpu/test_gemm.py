@@ -124,6 +124,7 @@ BLOCK = """def f(x: {0}[n, t, d], w: {0}[d, h], b: {0}[h], v: {0}[h, d]):
     return sum(y * y * y)"""
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("dtype", ["f64", "f32"])
 def test_cases_of_one_factor_are_rows(dtype):
     """A feed-forward block: two axes of points are one axis of the products, forward and in all gradients."""
@@ -151,6 +152,7 @@ ATTENTION = """def f(q: {0}[b, h, t, d], k: {0}[b, h, s, d], v: {0}[b, h, s, d])
     return sum(y * y * y)"""
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("dtype", ["f64", "f32"])
 def test_threads_share_several_products(dtype):
     """Attention: products of each head, forward and in all gradients, of arrays of any layout."""
