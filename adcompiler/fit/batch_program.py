@@ -27,7 +27,7 @@ from adcompiler.frontend.lowering.program import closure_of
 from adcompiler.frontend.values.values import FunctionValue
 from adcompiler.runtime.programs.options import Options
 
-FIRST_DAMPING, LEAST_DAMPING = 1e-3, 1e-13
+FIRST_DAMPING, LEAST_DAMPING = 0.1, 1e-13
 DECAY = 0.1  # of a scale in a step, at most
 TINY = 1e-12  # of the cost: smaller reductions are not judged by the cost
 NOISE = 1e-14  # of the cost: its rounding

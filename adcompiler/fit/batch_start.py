@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from adcompiler.api.function import Function
+from adcompiler.api.function import SourceFunction
 from adcompiler.eager.variable.leaves import Leaf, Tree, beside, built, leaves, tree
 from adcompiler.errors import DtypeError, LimitError, ShapeError, Span
 from adcompiler.fit.checks import SolverError, check_finite
 from adcompiler.fit.models import numbers_of, split
+from adcompiler.frontend.indexing.annotations import declared
 from adcompiler.frontend.values.values import FunctionValue
 from adcompiler.pytree.containers import Container
 
@@ -36,35 +37,40 @@ class Start:
     dtype: np.dtype
 
     @staticmethod
-    def of(model: Function, variables: int, start: Any, fits: int) -> Start:
+    def of(model: SourceFunction, variables: int, start: Any, fits: int) -> Start:
         """Raises ShapeError for a start that does not fit the model or the number of fits."""
         if type(start) in (list, tuple):
             start = _array(start)
         count, spread = split(model, variables, _of_one(start, fits), ("x", "start"))
         names = [p.name for p in model.parameters][count:]
-        inputs = ", ".join(f"x{k}" for k in range(variables))
-        inputs = inputs if count == variables else f"({inputs})"
         if start is None:
             start = np.ones(len(names))
         elif spread and isinstance(start, tuple):  # a named one
             start = _array(start)
         if isinstance(start, np.ndarray) and start.ndim:
-            columns = _columns(start, fits)
-            numbers = ", ".join(f"p{k}" for k in range(len(columns)))
-            call = f"model({inputs}, {numbers if spread else f'np.array([{numbers}])'})"
+            columns, form = _columns(start, fits), None
             dtype = start.dtype if start.dtype == np.float32 else np.dtype(float)
-            return _checked(Start(columns, call, None, dtype))
-        if spread:
-            start = {name: start[name] for name in names}
-        form = tree(start, "start")
-        rows = [_row(one, fits) for one in leaves(form) if one.dtype is not None]
-        if spread and len(rows) != len(names):
-            raise ShapeError("start has containers for single parameters", remedy=CONTAINER)
-        if not rows:
-            raise SolverError("start has no floats", remedy="there is nothing to fit: pass floats")
-        numbers = ", ".join(f"p{k}" for k in range(len(rows)))
-        call = f"model({inputs}, {numbers if spread or isinstance(form, Leaf) else f'pack({numbers})'})"
-        return _checked(Start(np.stack(rows), call, form, np.dtype(float)))
+        else:
+            form, dtype = tree({n: start[n] for n in names} if spread else start, "start"), np.dtype(float)
+            rows = [_row(one, fits) for one in leaves(form) if one.dtype is not None]
+            if not rows:
+                raise SolverError("start has no floats", remedy="there is nothing to fit: pass floats")
+            if spread and len(rows) != len(names):
+                raise ShapeError("start has containers for single parameters", remedy=CONTAINER)
+            columns = np.stack(rows)
+        found = Start(columns, _call(model, variables, count, len(columns), spread, form), form, dtype)
+        found.check()
+        return found
+
+    def check(self) -> None:
+        """Raise LimitError for too many parameters, SolverError for starts that are not finite."""
+        n = len(self.columns)
+        if n > MOST_PARAMETERS:
+            raise LimitError(
+                f"fit.batch: a fit has {n} parameters",
+                remedy=f"it takes {MOST_PARAMETERS} at most; call adc.curve_fit for each fit",
+            )
+        check_finite("start", self.columns.T)
 
     @property
     def form(self) -> Any:
@@ -131,15 +137,20 @@ class Start:
         return given
 
 
-def _checked(start: Start) -> Start:
-    n = len(start.columns)
-    if n > MOST_PARAMETERS:
-        raise LimitError(
-            f"fit.batch: a fit has {n} parameters",
-            remedy=f"it takes {MOST_PARAMETERS} at most; call adc.curve_fit for each fit",
-        )
-    check_finite("start", start.columns if start.tree is not None else start.columns.T)
-    return start
+def _call(model: SourceFunction, variables: int, count: int, n: int, spread: bool, form: Tree | None) -> str:
+    """The text that calls the model with x0, x1, ... and p0, p1, ..., in the precision it declares."""
+    inputs, numbers = ([f"{letter}{k}" for k in range(size)] for letter, size in (("x", variables), ("p", n)))
+    if count != variables:
+        inputs = [f"({', '.join(inputs)})"]
+    if not spread and not isinstance(form, Leaf):
+        together = ", ".join(numbers)
+        numbers = [f"np.array([{together}])" if form is None else f"pack({together})"]
+    parameters = zip(model.closure.definition.parameters, [*inputs, *numbers], strict=True)
+    singles = (
+        f"np.float32({text})" if (kind := declared(p)) is not None and kind.dtype == "f32" else text
+        for p, text in parameters
+    )
+    return f"model({', '.join(singles)})"
 
 
 def _array(values: Sequence[Any]) -> np.ndarray:

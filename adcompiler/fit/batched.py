@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from adcompiler.fit.batch_program import Model, Step, covariance_of, step_of
 from adcompiler.fit.batch_result import SINGULAR, BatchResult
 from adcompiler.fit.batch_start import Start
 from adcompiler.fit.batch_waves import Arrays, Fitted, Waves, padded
-from adcompiler.fit.checks import check_method
+from adcompiler.fit.checks import SolverError, check_method
 from adcompiler.fit.watch import Watch
 from adcompiler.frames import public
 
@@ -69,6 +70,7 @@ def batch(
             f"{WHAT}: {function.__name__} is made from another function",
             remedy="write a def that calls it, and decorate that with @adc.function",
         )
+    _check_settings({"ftol": ftol, "xtol": xtol, "gtol": gtol}, max_nfev)
     arrays = Arrays.of(x, y, sigma)
     given = Start.of(function, len(arrays.inputs), start, arrays.fits)
     limits = given.limits(bounds)
@@ -96,6 +98,14 @@ def batch(
         arrays.count - n,
         absolute_sigma,
     )
+
+
+def _check_settings(tolerances: Mapping[str, Any], most: Any) -> None:
+    for name, value in tolerances.items():
+        if not (isinstance(value, int | float | np.number) and 0 <= value < 1):
+            raise SolverError(f"{WHAT}: {name} is {value!r}", remedy="pass a number from 0 to 1")
+    if most is not None and not (isinstance(most, int | np.integer) and most > 0):
+        raise SolverError(f"{WHAT}: max_nfev is {most!r}", remedy="pass a positive integer, or None")
 
 
 def _check(model: Model, name: str, arrays: Arrays, start: Start) -> None:

@@ -186,6 +186,10 @@ def test_float32_and_integers():
     assert result.x.dtype == np.float64
     exact = adc.fit.batch(decay, X.astype(np.float32).astype(float), given.astype(float), start)
     assert np.array_equal(result.x, exact.x)
+    single = adc.compile(
+        "def f(x: f32[n], a: f32, b: f32, c: f32): return a * exp(-b * x) + c", backend="numpy"
+    )
+    assert adc.fit.batch(single, X, y, start).x == pytest.approx(exact.x, rel=1e-4, abs=1e-5)
     line = adc.compile("def f(x, a, b): return a * x + b", backend="numpy")
     assert adc.fit.batch(line, np.arange(4), [[1, 3, 5, 7]], [0, 0]).x == pytest.approx(np.array([[2, 1]]))
 
@@ -243,6 +247,26 @@ def test_functions_of_numba_and_several_variables():
     assert adc.fit.batch(together, (u, v), np.stack([3 * u * v])).params == pytest.approx(np.array([[3]]))
 
 
+def test_models_with_loops_and_branches():
+    """Here a differential equation by steps; each fit has its own number of them."""
+
+    @adc.function(backend="numpy")
+    def steps(x, a, b):
+        out = np.zeros(len(x))
+        value, time = a, 0.0
+        for i in range(len(x)):
+            while time < x[i]:
+                value = value - 0.01 * b * value
+                time = time + 0.01
+            out[i] = value if value > 0 else 0.0
+        return out
+
+    x = np.stack([X[:6], X[3:9]])
+    y = np.stack([steps(x[0], 2.0, 0.8), steps(x[1], 1.0, 1.3)])
+    result = adc.fit.batch(steps, x, y, (1.0, 1.0))
+    assert result.params == pytest.approx(np.array([[2, 0.8], [1, 1.3]]), rel=1e-6)
+
+
 def test_bounds():
     y, start = data(decay, 8)
     upper = {"a": None, "b": 1.2, "c": 0.6}
@@ -293,6 +317,8 @@ Y = np.ones((2, len(X)))
         ((X, Y, (1, 1, 1), 0.0), {}, "not positive"),
         ((X, Y, (1, 1, 1), np.ones(3)), {}, r"sigma has shape \(3,\)"),
         ((X, Y, (1, 1, 1)), {"method": "trf"}, "fit.batch has no method 'trf'\n  help: use one of 'lm'"),
+        ((X, Y, (1, 1, 1)), {"max_nfev": 0}, "max_nfev is 0\n  help: pass a positive integer"),
+        ((X, Y, (1, 1, 1)), {"gtol": -1}, "gtol is -1"),
         ((X, Y, (1, 1, 1)), {"bounds": (2, None)}, "the start of parameter 0 of fit 0, 1.0, is outside"),
         ((X, Y, (1, 1, 1)), {"bounds": ([0, 0], None)}, "bounds.0. has shape .2,., but a fit has 3"),
         ((X, Y + 1j, (1, 1, 1)), {}, "y is complex"),
