@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 
 import numpy as np
 from numba import njit
@@ -36,9 +36,14 @@ class Screen:
 
 
 def simulated(
-    compounds: int, doses: int = 12, noise: float = 0.04, missing: float = 0.02, seed: int = 0
+    compounds: int,
+    doses: int = 12,
+    noise: float = 0.04,
+    missing: float = 0.02,
+    idle: float = 0.1,
+    seed: int = 0,
 ) -> Screen:
-    """A screen in which one well of fifty has failed, and one compound of ten does nothing."""
+    """A screen in which some wells have failed, `missing` of all, and `idle` of all compounds do nothing."""
     random = np.random.default_rng(seed)
     truth = {
         "bottom": random.normal(0, 0.03, compounds),
@@ -46,7 +51,8 @@ def simulated(
         "middle": random.uniform(-7.5, -5, compounds),
         "slope": random.uniform(0.7, 2, compounds),
     }
-    truth["top"][::10] = truth["bottom"][::10]
+    nothing = np.arange(compounds) % 100 < 100 * idle
+    truth["top"][nothing] = truth["bottom"][nothing]
     at = np.linspace(-9, -4, doses)
     curves = response(at, *(row[:, None] for row in truth.values()))
     responses = curves + noise * random.normal(size=curves.shape)
@@ -85,23 +91,29 @@ def active(fits: BatchResult) -> np.ndarray:
 
 
 def timed(compounds: int, sample: int) -> None:
-    """Print the times of all fits, and of a sample with SciPy."""
-    screen = simulated(compounds)
-    for what in ("with compilation", "compiled"):
-        began = perf_counter()
-        fits = adc.fit.batch(response, screen.doses, screen.responses, START)
-        took = perf_counter() - began
-        print(f"adc.fit.batch, {what}: {took:.2f} s, {1e6 * took / compounds:.1f} µs for each fit")
-    print(fits)
+    """Print the time of all fits, and that of a sample with SciPy, in seconds and in processor time."""
     began = perf_counter()
-    others = with_scipy(screen, sample)
-    each = (perf_counter() - began) / sample
-    print(f"a loop over scipy.optimize.least_squares: {1e6 * each:.0f} µs for each fit of {sample}")
-    print(f"ratio: {each * compounds / took:.0f}")
-    clear = active(fits)[:sample]
-    errors = np.sqrt(np.diagonal(fits.cov[:sample], axis1=1, axis2=2))
-    apart = (np.abs(fits.x[:sample] - others) / errors)[clear].max()
-    print(f"parameters of {clear.sum()} active compounds differ by {apart:.0e} standard errors at most")
+    first = simulated(64)
+    adc.fit.batch(response, first.doses, first.responses, START)
+    print(f"the program is compiled or loaded, with 64 fits, in {perf_counter() - began:.1f} s")
+    for idle in (0.1, 0.0):
+        print(f"{idle:.0%} of compounds do nothing:")
+        screen = simulated(compounds, idle=idle)
+        began, spent = perf_counter(), process_time()
+        fits = adc.fit.batch(response, screen.doses, screen.responses, START)
+        took, used = perf_counter() - began, (process_time() - spent) / compounds
+        spent = process_time()
+        others = with_scipy(screen, sample)
+        each = (process_time() - spent) / sample
+        clear = active(fits)[:sample]
+        errors = np.sqrt(np.diagonal(fits.cov[:sample], axis1=1, axis2=2))
+        apart = (np.abs(fits.x[:sample] - others) / errors)[clear].max()
+        print(f"    {fits}")
+        print(f"    {took:.2f} s, {1e6 * used:.1f} µs of processor time for each fit")
+        print(
+            f"    a loop over scipy.optimize.least_squares: {1e6 * each:.0f} µs, {each / used:.0f} times that"
+        )
+        print(f"    parameters of active compounds differ by {apart:.0e} standard errors at most")
 
 
 def draw(screen: Screen, fits: BatchResult, path: Path) -> None:
