@@ -56,7 +56,7 @@ class _Factor(Rewriter):
         a of f(i, a) g(a), if nothing else reads the inner sums."""
         while isinstance(array, Reduce) and array.op == "sum" and is_float(array.dtype):
             _, factors = factors_of(array.body)
-            alone = (f for f in factors if factors.count(f) == 1)
+            alone = (f for f in factors if _is_alone(f, factors))
             joined = next(filter(None, (self._joined(array, f) for f in alone)), None)
             axis = None if joined is None else _axis(joined)
             if joined is None or axis is None or not array.rank <= axis < len(array.domain):
@@ -69,8 +69,6 @@ class _Factor(Rewriter):
         if not isinstance(factor, Read) or self.readers[factor.array] != 1:
             return None
         inner, points = factor.array, len(array.domain)
-        if sum(isinstance(e, Read) and e.array is inner for e in elements_of((array.body,))) > 1:
-            return None
         places = [i.axis for i in factor.args if isinstance(i, Index)]
         if not isinstance(inner, Reduce) or (inner.op, inner.dtype) != ("sum", array.dtype):
             return None
@@ -95,6 +93,13 @@ class _Factor(Rewriter):
             return array
         whole = array.elements[-1]
         return with_elements(array, lambda es: tuple(of_some(e, lengths) if e is whole else e for e in es))
+
+
+def _is_alone(factor: Element, factors: Sequence[Element]) -> bool:
+    """Whether no other factor reads the array of a factor: sin(s[i]) * s[i] needs all of s[i] twice."""
+    others = [f for f in factors if f is not factor]
+    read = {e.array for e in elements_of(others) if isinstance(e, Read)}
+    return len(others) == len(factors) - 1 and not (isinstance(factor, Read) and factor.array in read)
 
 
 def _axis(array: Reduce) -> int | None:
