@@ -208,33 +208,25 @@ def test_denominators_may_be_longer_than_the_stack(shallow_stack):
     assert adc.grad(f)(0.5) == pytest.approx((1 - 0.25 * total) / (1 + 0.25 * total) ** 2, rel=1e-12)
 
 
+PRODUCTS_OF_SUMS = [
+    "sin(s) * s", "s * exp(-s)", "s * s", "s / (1 + s * s)", "where(s > 0, s, 0.0) * s", "abs(s) * s * w[0]",
+]  # fmt: skip
+MATRIX = "x[:, None] * (w @ y)[None, :]"
+BY_ELEMENTS = """[[sum(x[i] * w[c] * y[c, j] for c in range(len(w))) for j in range(len(y.T))]
+         for i in range(len(x))]"""
+
+
 @pytest.mark.parametrize("dtype", ["f64", "f32"])
-@pytest.mark.parametrize(
-    "text",
-    [
-        "sin(s) * s",
-        "s * exp(-s)",
-        "s * s",
-        "s / (1 + s * s)",
-        "where(s > 0, s, 0.0) * s",
-        "abs(s) * s * w[0]",
-    ],
-)
+@pytest.mark.parametrize("text", PRODUCTS_OF_SUMS)
 def test_sums_that_several_factors_read_stay_whole(text, dtype):
     """Only a sum that one factor alone reads may be merged with the sum over it."""
-    source = f"def f(x, w: {dtype}[k], y):\n    s = x[:, None] * (w @ y)[None, :]\n    return sum({text})"
-    loops = source.replace(
-        "x[:, None] * (w @ y)[None, :]",
-        "[[sum(x[i] * w[c] * y[c, j] for c in range(len(w))) for j in range(len(y.T))] for i in range(len(x))]",
-    )
     kind = np.float64 if dtype == "f64" else np.float32
-    args = [
-        np.asarray(a, kind) for a in ([0.3, -1.2], [0.5, 1.5, -0.7], [[0.2, 1.0], [-0.4, 0.6], [1.1, 0.1]])
-    ]
+    args = ([0.3, -1.2], [0.5, 1.5, -0.7], [[0.2, 1.0], [-0.4, 0.6], [1.1, 0.1]])
     names = {"np": np, **{name: getattr(np, name) for name in ("sin", "exp", "where", "abs", "sum")}}
-    x, w, y = (a.astype(np.float64) for a in args)
+    x, w, y = map(np.array, args)
     expected = eval(f"sum({text})", names, {"s": x[:, None] * (w @ y)[None, :], "w": w})
-    for written in source, loops:
-        f = adc.compile(written)
-        assert f(*args) == pytest.approx(expected, rel=1e-12 if dtype == "f64" else 1e-5)
-        adc.check_grad(f, *args, order=2 if dtype == "f64" else 1)
+    for matrix in MATRIX, BY_ELEMENTS:
+        f = adc.compile(f"def f(x, w: {dtype}[k], y):\n    s = {matrix}\n    return sum({text})")
+        given = [np.array(a, kind) for a in args]
+        assert f(*given) == pytest.approx(expected, rel=1e-12 if dtype == "f64" else 1e-5)
+        adc.check_grad(f, *given, order=2 if dtype == "f64" else 1)
