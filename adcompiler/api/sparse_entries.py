@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -183,12 +184,15 @@ class _Piece:
     start: int
     stop: int
     shape: tuple[int, ...]
-    kept: np.ndarray | None
+    kept: np.ndarray | slice | None
 
     @staticmethod
     def of(start: int, shape: tuple[int, ...], kept: np.ndarray) -> _Piece:
-        whole = len(kept) == int(np.prod(shape))
-        return _Piece(start, start + len(kept), shape, None if whole else kept)
+        stop, first, last = start + len(kept), int(kept[0]), int(kept[-1])
+        if len(kept) == prod(shape):
+            return _Piece(start, stop, shape, None)
+        row = last - first + 1 == len(kept)
+        return _Piece(start, stop, shape, slice(first, last + 1) if row else kept)
 
     def target(self, out: np.ndarray) -> np.ndarray:
         """An array for the values at all points: the part of the vector, if these are the same."""
@@ -198,7 +202,9 @@ class _Piece:
 
     def put(self, found: Any, target: np.ndarray, out: np.ndarray) -> None:
         """Write the values at all points where they belong."""
-        if self.kept is not None:
+        if isinstance(self.kept, slice):
+            out[self.start : self.stop] = found.reshape(-1)[self.kept]
+        elif self.kept is not None:
             np.take(found, self.kept, out=out[self.start : self.stop], mode="clip")
         elif found is not target:
             target[...] = found

@@ -19,6 +19,7 @@ from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Apply,
     Array,
+    Const,
     Element,
     Func,
     Index,
@@ -30,8 +31,10 @@ from adcompiler.ir.nodes import (
     const,
     element_of,
     identity,
+    is_const,
     select,
 )
+from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, operands, postorder, read_by, substitute
 from adcompiler.ops.build import apply
 
@@ -46,15 +49,22 @@ def stores(func: Func) -> Func:
 
 
 class _Stores(Rewriter):
-    def __init__(self) -> None:
+    """Rewrites loops; those in the iterations of another loop are `inner` ones."""
+
+    def __init__(self, is_inner: bool = False) -> None:
         super().__init__()
+        self.is_inner = is_inner
         self.made: dict[Loop, list[Array]] = {}
+
+    def inner(self, loop: Loop | Ruled) -> Rewriter:
+        """The same for loops in the iterations of a loop."""
+        return _Stores(isinstance(loop, Loop) or self.is_inner)
 
     def array(self, array: Array) -> Array:
         if not isinstance(array, Item):
             return array
         if array.loop not in self.made:
-            self.made[array.loop] = _split(array.loop)
+            self.made[array.loop] = _split(array.loop, self.is_inner)
         return self.made[array.loop][array.k]
 
 
@@ -80,8 +90,8 @@ class _Store:
         conditions: list[Element] = []
         if (offset := self.rest.constant) is None or offset > 0:
             conditions.append(apply("less_equal", zero, distance))
-        most = length.args[0] if isinstance(length, Apply) and length.op == "maximum" else length
-        whole = self.step == 1 and offset is not None and (linear(axis) - linear(most)).constant == offset
+        whole = self.step == 1 and offset is not None
+        whole = whole and (linear(axis) - linear(_positive(length))).constant == offset
         if not whole:
             conditions.append(apply("less", self.iteration, length))
         if self.step > 1:
@@ -93,14 +103,19 @@ class _Store:
         return found
 
 
-def _split(loop: Loop) -> list[Array]:
-    """The results of a loop; those in which it only stores are computed outside."""
+def _split(loop: Loop, is_inner: bool) -> list[Array]:
+    """The results of a loop; those in which it only stores are computed outside.
+
+    An inner loop that sets few elements of a long array changes it in place: it stays what it is.
+    """
     if loop.length is None or loop.backward:
         return list(loop.items)
     body = opened(loop)
     inside = varying(body)
     found = {c: s for c in body.carried if (s := _stores_of(c, body, inside)) is not None}
     slots = {c.slot for c in body.carried}
+    if is_inner:
+        found = {c: own for c, own in found.items() if _is_fresh(c.init) or _sets_most(c, own, loop.length)}
     while True:
         rest = [c for c in body.carried if c not in found]
         taken = _reached((*(c.result for c in rest), *body.outs, *_read_by(found.values())), slots)
@@ -120,6 +135,23 @@ def _split(loop: Loop) -> list[Array]:
     every |= {old: new for old, new in zip(arrays, iterations, strict=True) if new is not old}
     kept |= {c: _stored(c.init, own, loop.length, every) for c, own in found.items()}
     return [*(kept[c] for c in body.carried), *built.outs]
+
+
+def _is_fresh(init: Array) -> bool:
+    """Whether an array is filled with a constant: this takes as long as its elements do."""
+    return isinstance(init, Map) and isinstance(init.body, Const)
+
+
+def _sets_most(carried: Carried, stores: Iterable[_Store], length: Element) -> bool:
+    """Whether a loop has an iteration for each position along the axis, but for a constant number."""
+    shape, steps = carried.init.shape, linear(_positive(length))
+    return any((linear(shape[s.axis]) - steps * s.step).constant is not None for s in stores)
+
+
+def _positive(length: Element) -> Element:
+    """A length without its clamp at 0."""
+    is_clamped = isinstance(length, Apply) and length.op == "maximum" and is_const(length.args[1], 0)
+    return length.args[0] if is_clamped else length
 
 
 def _apart(stores: Iterable[_Store], slots: set[Array]) -> bool:
