@@ -11,7 +11,7 @@ import numpy as np
 from adcompiler.api.flat_results import flat_results, interpreted
 from adcompiler.api.sparse_entries import SparseEntries
 from adcompiler.api.transforms import grad
-from adcompiler.errors import ShapeError
+from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.fit.checks import SolverError, check_value
 from adcompiler.fit.lagrangian import Composed, Parts, leaves_of
 from adcompiler.fit.nlp_solvers import solved
@@ -247,7 +247,7 @@ class NonlinearProgram:
 
     def _vector(self, x: Any) -> np.ndarray:
         """A point as a vector. A first point is also the start, if one vector varies."""
-        vector = np.ascontiguousarray(x, float)
+        vector = _floats("x", x)
         if self._points is None and self.parts.single and vector.ndim == 1:
             self._points = self._points_of(vector)
         if vector.shape != self._start.start.shape:
@@ -271,7 +271,7 @@ class NonlinearProgram:
 
     def _lagrangian(self, x: Any, lagrange: Any, factor: float) -> list[Any]:
         """The arguments of the Lagrangian at a point."""
-        arguments, weights = self._arguments(x), np.asarray(lagrange, float)
+        arguments, weights = self._arguments(x), _floats("lagrange", lagrange)
         if weights.shape != (self.m,):
             raise ShapeError(
                 f"lagrange has shape {weights.shape}, but there are {self.m} constraints",
@@ -332,6 +332,14 @@ class _Derivatives:
     def hessian(self) -> SparseEntries:
         """The entries of the Hessian of the Lagrangian."""
         return SparseEntries(self.joined.lagrangian, self.variables, symmetric=True)
+
+
+def _floats(name: str, given: Any) -> np.ndarray:
+    """An array of floats without gaps."""
+    try:
+        return np.ascontiguousarray(given, float)
+    except (TypeError, ValueError) as error:
+        raise DtypeError(f"{name} is not an array of numbers: {error}", remedy="pass a vector") from None
 
 
 def _check_order(what: str, low: str, lower: np.ndarray, high: str, upper: np.ndarray) -> None:

@@ -90,16 +90,15 @@ def check(problem):
 @pytest.mark.parametrize("style", DEFECTS)
 def test_structures_are_exact_and_kernels_fit_all_lengths(style):
     """A loop that stores is what a comprehension is."""
-    problem = control(DEFECTS[style], 6)
+    problem = control(DEFECTS[style], 5)
     check(problem)
-    for n in (3, 4, 50):
+    for n in (3, 50):
         problem.update({"x": RANDOM.normal(size=(n, 2)), "u": RANDOM.normal(size=n)})
         assert (problem.n, problem.m) == (3 * n, 2 * (n - 1))
         assert len(problem.hessianstructure()[0]) == 2 * (n - 1) + 1 + n
         jacobian = matrices(problem, *point(problem))[0]
         assert len(problem.jacobianstructure()[0]) == 7 * (n - 1) == np.count_nonzero(jacobian)
-    check(problem)
-    problem.update({"x": RANDOM.normal(size=(9, 2)), "u": RANDOM.normal(size=9)}, {"h": 0.3})
+    problem.update({"x": RANDOM.normal(size=(4, 2)), "u": RANDOM.normal(size=4)}, {"h": 0.3})
     check(problem)
     assert kernels(problem) == 1
 
@@ -235,6 +234,7 @@ X = np.ones(2)
         (lambda: adc.nlp(F, data={"b": 1}).objective(X), "no parameter 'b'"),
         (lambda: adc.nlp(F, data={"a": 1}).solve(), "shapes of what varies are not known"),
         (lambda: adc.nlp(F, data={"a": 1}, x0=X).objective(np.ones(3)), r"x has shape \(3,\), but 2 numbers"),
+        (lambda: adc.nlp(F, data={"a": 1}, x0=X).objective("two"), "x is not an array of numbers"),
         (lambda: adc.nlp(F, G, data={"a": 1}).solve(X), "the constraints have no limits"),
         (lambda: adc.nlp(F, G, data={"a": 1}).solve(X, cl=np.ones(5)), r"cl has shape \(5,\)"),
         (lambda: adc.nlp(F, G, data={"a": 1}).solve(X, cl=[np.ones(3), 1]), r"cl\[0\] has shape \(3,\)"),
