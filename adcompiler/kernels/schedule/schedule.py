@@ -275,6 +275,7 @@ class _Placer:
             by_array |= dict.fromkeys(task.arrays, task)
         self.reads: dict[Task, dict[Task, list[Read]]] = {task: {} for task in tasks}
         self.readers: dict[Task, list[Task]] = {task: [] for task in tasks}
+        self.costs: dict[Element, bool] = {}  # which elements are costly, as far as they were looked at
         for task in tasks:
             for read in reads_of(task):
                 if read.array in by_array:
@@ -339,9 +340,14 @@ class _Placer:
         loops are kept separate. Sums over rows and readers of these rows stay together, while a row is in
         cache."""
         if consumer.has_loops(0):
-            return _is_costly_loop(producer) and not self.reads[producer]
-        rows = (t for t in postorder([consumer], self.readers.__getitem__) if t.has_loops(0))
-        return producer.has_loops(0) and _is_costly_loop(consumer) and not any(rows)
+            return not self.reads[producer] and self.is_costly_loop(producer)
+        if not producer.has_loops(0) or not self.is_costly_loop(consumer):
+            return False
+        return not any(t.has_loops(0) for t in postorder([consumer], self.readers.__getitem__))
+
+    def is_costly_loop(self, task: Task) -> bool:
+        """Whether a task is one loop of costly operations."""
+        return len(task.order) > 0 and not task.has_loops(0) and costly(task.array.elements[-1], self.costs)
 
     def escapes(self, task: Task) -> bool:
         """Whether a reader runs outside the loops over the task's own axes, or reads another element."""
@@ -380,8 +386,3 @@ def _calls(task: Task, depth: int) -> bool:
     return not task.has_loops(depth) and any(
         is_function(e) and own <= e.axes for e in elements_of(task.array.elements)
     )
-
-
-def _is_costly_loop(task: Task) -> bool:
-    """Whether a task is one loop of costly operations."""
-    return len(task.order) > 0 and not task.has_loops(0) and costly(task.array.elements[-1], {})
