@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from adcompiler.ir.loop import Item, Loop, Slot
 from adcompiler.ir.nodes import (
@@ -30,27 +30,29 @@ from adcompiler.ir.origins import follow
 from adcompiler.ir.ruled import Ruled, slots_of
 
 N = TypeVar("N")
+_DONE: Any = object()  # on a stack: all below the next node are in order
 _ARGS: Callable[[Element], tuple[Element, ...]] = attrgetter("args")
 
 
 def postorder(roots: Iterable[N], children: Callable[[N], Iterable[N]]) -> list[N]:
     """All nodes below `roots`, each once, children before parents."""
-    order: dict[N, None] = {}
-    entered: set[N] = set()  # what stands on the stack again, below its children
-    stack = list(reversed(list(roots)))
+    order: list[N] = []
+    entered: set[N] = set()
+    stack = list(roots)
+    stack.reverse()
     while stack:
-        node = stack[-1]
-        if node not in order:
-            if node not in entered:
-                pending = [child for child in children(node) if child not in order]
-                if pending:
-                    entered.add(node)
-                    pending.reverse()
-                    stack += pending
-                    continue
-            order[node] = None
-        stack.pop()
-    return list(order)
+        node = stack.pop()
+        if node is _DONE:
+            order.append(stack.pop())
+        elif node not in entered:
+            entered.add(node)
+            pending = [child for child in children(node) if child not in entered]
+            if pending:
+                pending.reverse()
+                stack += (node, _DONE, *pending)
+            else:
+                order.append(node)
+    return order
 
 
 def elements_of(roots: Iterable[Element]) -> list[Element]:

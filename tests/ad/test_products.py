@@ -67,9 +67,9 @@ def test_forward_and_taylor_mode(factors, backend):
 
 
 SEVERAL = {
+    "both": "prod(x)",
     "rows": "[prod(x[i]) for i in range(len(x))]",
     "columns": "prod(x, axis=0)",
-    "both": "prod(x)",
     "weighted": "prod(x * x[0] + 1, axis=1)",
     "of one row": "[prod(x[0]) * sum(x[i]) for i in range(len(x))]",
     "of products": "prod(1 + prod(x, axis=1) * x[:, 0])",

@@ -102,7 +102,34 @@ def test_gradients(source: str, args: tuple[Any, ...]) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.parametrize(
+    ("source", "read"),
+    [
+        ("sum(x[::2] ** 2)", slice(None, None, 2)),
+        ("sum(x[2 * i + 1] ** 2 for i in range(n // 2))", slice(1, None, 2)),
+        ("sum(x[n - 1 - 3 * i] ** 2 for i in range(n // 3))", slice(None, 1, -3)),
+    ],
+)
+def test_elements_between_those_that_steps_read_have_no_derivative(source: str, read: slice) -> None:
+    x = np.arange(1.0, 9)
+    expected = np.zeros(8)
+    expected[read] = 2 * x[read]
+    for backend in ("numpy", "cpu"):
+        f = adc.compile(f"def f(x: f64[n]):\n    return {source}", backend=backend)
+        np.testing.assert_array_equal(adc.grad(f)(x), expected)
+
+
 # ---- Indices are proved, or checked at the call ----
+
+
+def test_remainders_reach_all_numbers_below_their_modulus() -> None:
+    source = "def f(x: f64[n], y: f64[p], k: i64[m]):\n    return sum(x[k[i] % len(y)] for i in range(m))"
+    f = adc.compile(source)
+    assert f(np.arange(4.0), np.ones(4), np.array([3, 7])) == 6.0
+    with pytest.raises(adc.OutOfRangeError, match=r"the axis has length 3 .* at least 4"):
+        f(np.arange(3.0), np.ones(4), np.array([3, 7]))
+    with pytest.raises(adc.OutOfRangeError):
+        adc.compile("def f(x: f64[3], k: i64):\n    return x[k % 4]")(np.ones(3), 3)
 
 
 @pytest.mark.parametrize(
