@@ -11,7 +11,7 @@ import numpy as np
 from adcompiler.ad.guards import TRUE
 from adcompiler.ad.programs.entries import Family
 from adcompiler.interpreter.reference import Values
-from adcompiler.interpreter.sparsity import Scope
+from adcompiler.interpreter.sparsity import Scope, limit
 from adcompiler.ir.nodes import Apply, Array, Element
 
 
@@ -49,6 +49,7 @@ def places(
 
 def _placed(family: Family, result: Array, scope: Scope) -> Places | None:
     domain = scope.lengths_of(family.domain)
+    limit(prod(domain))
     if not prod(domain):
         nothing = np.zeros(0, np.int64)
         return Places(nothing, nothing, domain, nothing, TRUE)

@@ -64,13 +64,14 @@ def _selection(rows: Any, columns: Any, shape: tuple[int, int]) -> Pattern:
 
 def _product(left: Pattern, right: Pattern) -> Pattern:
     """The union of the rows of `right` that each row of `left` selects."""
-    _limit(int(np.diff(right.indptr)[left.indices].sum(dtype=np.int64)))
+    limit(int(np.diff(right.indptr)[left.indices].sum(dtype=np.int64)))
     found = (left @ right).tocsr()
     found.data[:] = True
     return found
 
 
-def _limit(count: int) -> None:
+def limit(count: int) -> None:
+    """Raise LimitError for a pattern with so many entries, if that is too many."""
     if count > MOST_POINTS:
         raise LimitError(
             f"the derivative is not sparse: its pattern has about {count:.1e} entries",
@@ -204,7 +205,7 @@ class Scope:
         axes = frozenset().union(*(e.axes for e in (*places, *read.args)))
         wide = {k for k, n in enumerate(mask.shape) if n > 1}
         domain = tuple(n if k in axes or k in wide else 1 for k, n in enumerate(domain))
-        _limit(prod(domain))
+        limit(prod(domain))
         lengths = self.lengths_of(read.array.shape)
         to, targets, into = self.flat(places, shape, domain)
         source, sources, outof = self.flat(read.args, lengths, domain)
@@ -324,7 +325,7 @@ class _LoopPatterns:
         for item, rows in zip(items[len(carried) :], outs, strict=False):
             if rows and is_float(item.dtype):
                 found[item] = vstack([rows[k] for k in sorted(rows)], format="csr", dtype=bool)
-                _limit(found[item].nnz)
+                limit(found[item].nnz)
         return found
 
     def _given(self, array: Array) -> np.ndarray | None:

@@ -220,6 +220,7 @@ def test_data_change_between_solves():
 
 F = adc.compile("def f(x, a): return sum((x - a)**2)", backend="numpy")
 G = adc.compile("def g(x): return x**2, sum(x)", backend="numpy")
+DENSE = adc.compile("log(sum(x))", backend="numpy")
 X = np.ones(2)
 
 
@@ -248,6 +249,7 @@ X = np.ones(2)
             "g is not a float",
         ),
         (lambda: adc.nlp(G).objective(X), "g returns 3 numbers"),
+        (lambda: adc.nlp(DENSE, x0=np.ones(10**5)).hessianstructure(), "is not sparse"),
     ],
 )
 def test_refusals(call, cause):
