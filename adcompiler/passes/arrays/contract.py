@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from adcompiler.ad.guards import TRUE, both, mask
 from adcompiler.ad.partials import is_delta
+from adcompiler.analysis.affine import Linear, linear
 from adcompiler.analysis.predicates import guarded, ties
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -20,6 +21,7 @@ from adcompiler.ir.nodes import (
     Map,
     Reduce,
     Select,
+    Size,
     const,
     is_const,
     select,
@@ -67,8 +69,8 @@ class _Contract(Rewriter):
         return element
 
     def array(self, array: Array) -> Array:
-        if isinstance(array, Accumulate) and not array.domain and array.rank:
-            return _at_one_place(array)
+        if isinstance(array, Accumulate) and array.rank:
+            array = _shifted(array) if array.domain else _at_one_place(array)
         while isinstance(array, Reduce) and (array.op == "sum" or _any(array)):
             tied = _contracted(array)
             if tied is None:
@@ -89,6 +91,31 @@ def _at_one_place(array: Accumulate) -> Map:
     for k, index in enumerate(array.indices):
         guard = both(guard, apply("equal", Index(k), index))
     return Map(array.shape, select(guard, array.body, const(0, array.dtype)))
+
+
+def _shifted(array: Accumulate) -> Array:
+    """A sum of what is added at shifted loop indices, as a map or a sum: an element of `out` gets one term of
+    `out[i + 1] += x[i]`, that of i = k - 1. Anything else as it is."""
+    moved: dict[int, Element] = {}
+    guard: Element = TRUE
+    for k, index in enumerate(array.indices):
+        form = linear(index)
+        axes = [a for a in form.terms if a is not None and a.axes]
+        if len(axes) != 1 or not isinstance(axes[0], Index) or form.terms[axes[0]] != 1:
+            return array
+        axis, rest = axes[0].axis, form - Linear({axes[0]: 1})
+        if axis in moved or any(a is not None and not isinstance(a, Size) for a in rest.terms):
+            return array
+        moved[axis] = place = (linear(Index(k)) - rest).element()
+        if not (isinstance(place, Index) and array.shape[k] is array.domain[axis]):
+            for condition in _inside(place, array.domain[axis]):
+                guard = both(guard, condition)
+    others = [a for a in range(len(array.domain)) if a not in moved]
+    moved |= {a: Index(array.rank + p) for p, a in enumerate(others)}
+    body = substitute(array.body, moved)
+    body = body if guard is TRUE else select(guard, body, const(0, body.dtype))
+    reduced = tuple(array.domain[a] for a in others)
+    return Reduce("sum", array.shape, reduced, body) if reduced else Map(array.shape, body)
 
 
 def _lifted(delta: Select, value: Element) -> Element:
@@ -117,6 +144,10 @@ def _range(place: Element, size: Element, array: Reduce) -> list[Element]:
         return []
     if is_const(place) and is_const(size) and 0 <= place.value < size.value:
         return []
+    return _inside(place, size)
+
+
+def _inside(place: Element, size: Element) -> list[Element]:
     return [apply("less_equal", const(0, "i64"), place), apply("less", place, size)]
 
 

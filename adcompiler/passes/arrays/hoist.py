@@ -1,9 +1,10 @@
 """Loop-invariant code motion in nests: costly parts that a loop would repeat become separate arrays.
 
 A costly part of a body that depends on fewer axes than the loops run over is hoisted by the loops themselves
-if its axes are the outermost ones. Otherwise it becomes an array, if that has at most one long axis:
-exp(w[j]) inside a loop over i and j. So does exp(v[i]), which is vectorised in a separate loop. A part over
-pairs is recomputed rather than stored, unless a third long axis would repeat each pair.
+if its axes are the outermost ones. Otherwise it becomes an array, if that has at most one long axis, as does
+exp(w[j]) inside a loop over i and j. So do many simple operations over one long axis, and exp(v[i]), which is
+vectorised in a separate loop. A part over pairs is recomputed rather than stored, unless a third long axis
+would repeat each pair.
 
 The values that a scatter adds, if costly and over one long axis, become an array too.
 
@@ -14,6 +15,7 @@ loads fill vector registers; strided loads took five times as long.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 
 from adcompiler.analysis.loop_order import long_axes, loop_order
 from adcompiler.ir.nodes import (
@@ -27,11 +29,14 @@ from adcompiler.ir.nodes import (
     Input,
     Map,
     Read,
+    Select,
     is_const,
 )
 from adcompiler.ir.walk import Rewriter, elements_of, rewrite, substitute, with_elements
 from adcompiler.ops.costs import costly
 from adcompiler.passes.order.orders import settled_orders
+
+MOST_REPEATED = 12  # simple operations over one long axis that a loop over others repeats
 
 
 def hoist(func: Func) -> Func:
@@ -64,10 +69,11 @@ class _Hoist(Rewriter):
             new.update(
                 (e, _separate_read(array, e)) for e in elements_of(array.elements) if _strided(e, order[-1])
             )
-        for part in self.parts(array, len(axes)):
+        known = _once(array)
+        for part in self.parts(array, len(axes), known):
             long = len(part.axes & far)
             stored = part.axes not in hoisted and (long <= 1 or len(far) > max(long, 2))
-            if stored or (len(part.axes) == long == 1 and _is_ready(part)):
+            if stored or (len(part.axes) == long == 1 and costly(part, known) and _is_ready(part)):
                 new[part] = _separate_read(array, part, order if array in self.orders else ())
                 if array in self.orders and long > 2:  # parts of it may be over still fewer axes
                     own = new[part]
@@ -80,8 +86,9 @@ class _Hoist(Rewriter):
             self.orders[changed] = self.orders[array]
         return self.array(changed)
 
-    def parts(self, array: Array, count: int) -> list[Element]:
-        """The largest costly parts that depend on fewer axes than the loops."""
+    def parts(self, array: Array, count: int, known: dict[Element, bool]) -> list[Element]:
+        """The largest parts that depend on fewer axes than the loops and take long; `known` tells which parts
+        are costly."""
         kept = [
             e for e in elements_of(array.elements) if 0 < len(e.axes) < count and not isinstance(e, Index)
         ]
@@ -90,13 +97,20 @@ class _Hoist(Rewriter):
         users = {a for e in elements_of(array.elements) if e not in fewer for a in e.args} | set(
             array.elements
         )
-        known = _once(array)
-        return [e for e in kept if (e not in inner or e in users) and costly(e, known)]
+        far = set(long_axes(array))
+        largest = [e for e in kept if e not in inner or e in users]
+        return [e for e in largest if costly(e, known) or (len(e.axes & far) == 1 and _is_work(e))]
 
 
 def _once(array: Array) -> dict[Element, bool]:
     """The parts that depend on no axis: computed before the loops, they cost these nothing."""
     return {e: False for e in elements_of(array.elements) if not e.axes}
+
+
+def _is_work(part: Element) -> bool:
+    """Whether computing a part takes longer than reading it, though no operation is costly."""
+    operations = (e for e in elements_of((part,)) if e.axes and isinstance(e, Apply | Select))
+    return sum(1 for _ in islice(operations, MOST_REPEATED + 1)) > MOST_REPEATED
 
 
 def _is_ready(part: Element) -> bool:

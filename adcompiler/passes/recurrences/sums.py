@@ -12,6 +12,8 @@ from dataclasses import replace
 from functools import partial, reduce
 from types import MappingProxyType
 
+from adcompiler.ad.guards import both, negation
+from adcompiler.analysis.affine import linear
 from adcompiler.analysis.predicates import guarded, ties
 from adcompiler.ir.batch import batch, shifted
 from adcompiler.ir.bodies import Body, Carried, build, opened, varying, with_roots
@@ -51,6 +53,7 @@ from adcompiler.ir.walk import (
 )
 from adcompiler.ops.build import apply
 from adcompiler.ops.costs import costly
+from adcompiler.passes.algebra.fold import folded
 from adcompiler.passes.arrays.prune import alone
 
 MOST_STORES = 8  # of one iteration in one array, which are looked through
@@ -204,7 +207,8 @@ def _reached(roots: Iterable[Array], slots: set[Array]) -> set[Array]:
 
 
 def addend(slot: Array, result: Array) -> Element | None:
-    """The value that an iteration adds to each element of a carried array; None if it does anything else."""
+    """The value that an iteration adds to each element of a carried array, as a sum of what each of its
+    statements adds; None if it does anything else."""
     if not isinstance(result, Map) or slot.dtype == "bool":
         return None
     order = arrays_of((result,))
@@ -212,7 +216,20 @@ def addend(slot: Array, result: Array) -> Element | None:
     for array in order:
         if not dependent.isdisjoint(arrays_read(array)):
             dependent.add(array)
-    return _Addend(slot, dependent).of(result.body)
+    terms = _Addend(slot, dependent).of(result.body)
+    if terms is None:
+        return None
+    terms = [t for term in terms for t in _added_in(term)]
+    return reduce(partial(apply, "add"), terms) if terms else const(0, slot.dtype)
+
+
+def _added_in(term: Element) -> list[Element]:
+    """The sums that a term reads the sum of, as of an inner loop with several statements; else the term."""
+    if isinstance(term, Read) and isinstance(term.array, Map) and term.args == identity(term.array.shape):
+        parts = operands(term.array.body, "add")
+        if all(_whole_sum(p) is not None for p in parts):
+            return parts
+    return [term]
 
 
 def _compared(slot: Array, result: Array) -> Element | None:
@@ -241,31 +258,108 @@ class _Addend:
     def __init__(self, slot: Array, dependent: Collection[Array]) -> None:
         self.slot, self.dependent, self.own = slot, dependent, element_of(slot)
 
-    def of(self, body: Element, pins: Pins = MappingProxyType({}), stores: int = 0) -> Element | None:
-        """`body` minus the slot's own element, if that is a term of it, or it selects between such sums.
-        `stores` counts those of the same iteration around it."""
+    def of(self, body: Element, pins: Pins = MappingProxyType({}), stores: int = 0) -> list[Element] | None:
+        """The terms of `body` beside the slot's own element, if that is one of them, or of the sums between
+        which it selects. `stores` counts those of the same iteration around it."""
         match body:
-            case Read(array=array, args=args) if array is self.slot:
-                places = enumerate(zip(args, self.own.args, strict=True))
-                is_own = all(i is j or i in pins.get(k, ()) for k, (i, j) in places)
-                return const(0, self.own.dtype) if is_own else None
-            case Read(array=Map() as array, args=args) if array in self.dependent and stores < MOST_STORES:
-                return self.of(substitute(array.body, dict(enumerate(args))), pins, stores + 1)
-            case Apply(op="add", args=(x, y)) if not self.reads(y):
-                return _plus("add", self.of(x, pins, stores), y)
-            case Apply(op="add", args=(x, y)) if not self.reads(x):
-                return _plus("add", self.of(y, pins, stores), x)
-            case Apply(op="subtract", args=(x, y)) if not self.reads(y):
-                return _plus("subtract", self.of(x, pins, stores), y)
-            case Select(guard=guard, then=then, otherwise=otherwise) if not self.reads(guard):
-                one = self.of(then, _pinned(guard, pins), stores)
-                other = None if one is None else self.of(otherwise, pins, stores)
-                return None if one is None or other is None else select(guard, one, other)
+            case Read(array=array) if array is self.slot:
+                return [] if self.is_own(body, pins) else None
+            case Read(array=Map() as array) if array in self.dependent and stores < MOST_STORES:
+                return self.of(_element(body), pins, stores + 1)
+            case Apply(op="add" | "subtract"):
+                added = self.added(body)
+                terms = None if added is None else self.of(added[0], pins, stores)
+                return None if added is None or terms is None else [*terms, added[1]]
+            case Select(guard=guard) if not self.reads(guard):
+                return self.selected(body, pins, stores)
         return None
+
+    def added(self, body: Element) -> tuple[Element, Element] | None:
+        """The operand of a sum that depends on the slot, and what is added to it."""
+        match body:
+            case Apply(op="add", args=(x, y)) if not self.reads(y):
+                return x, y
+            case Apply(op="add", args=(x, y)) if not self.reads(x):
+                return y, x
+            case Apply(op="subtract", args=(x, y)) if not self.reads(y):
+                return x, apply("negative", y)
+        return None
+
+    def selected(self, body: Select, pins: Pins, stores: int) -> list[Element] | None:
+        """The terms of a selection between two sums: those that both have, and others where each is chosen.
+
+        A statement `s[k] += x` selects s + x at one place and s elsewhere: it adds x at that place.
+        """
+        guard, inside = body.guard, _pinned(body.guard, pins)
+        then, more = body.then, list[Element]()
+        while not self.is_same(then, body.otherwise, inside):
+            if (added := self.added(then)) is not None:
+                then = added[0]
+                more.insert(0, added[1])
+            elif isinstance(then, Read) and isinstance(then.array, Map) and then.array in self.dependent:
+                then = _element(then)
+            else:
+                break
+        if self.is_same(then, body.otherwise, inside):
+            terms = self.of(body.otherwise, pins, stores)
+            return None if terms is None else [*terms, *(_masked(t, guard) for t in more)]
+        one = self.of(body.then, inside, stores)
+        other = None if one is None else self.of(body.otherwise, pins, stores)
+        if one is None or other is None:
+            return None
+        common = [t for t in one if t in other]
+        chosen = [_masked(t, guard) for t in one if t not in common]
+        for t in other:
+            if t not in common and not _only_where(t, guard):
+                chosen.append(t if _excluded(t, guard) else _masked(t, negation(guard)))
+        return [*common, *chosen]
+
+    def is_same(self, one: Element, other: Element, pins: Pins) -> bool:
+        """Whether two reads are of the same element where axes have the places `pins`."""
+        if not (isinstance(one, Read) and isinstance(other, Read) and one.array is other.array):
+            return False
+        return one.array in self.dependent and all(
+            i is j or (isinstance(j, Index) and i in pins.get(j.axis, ()))
+            for i, j in zip(one.args, other.args, strict=True)
+        )
+
+    def is_own(self, read: Read, pins: Pins) -> bool:
+        """Whether a read of the slot is of the element itself."""
+        places = enumerate(zip(read.args, self.own.args, strict=True))
+        return all(i is j or i in pins.get(k, ()) for k, (i, j) in places)
 
     def reads(self, element: Element) -> bool:
         """Whether an element depends on the slot."""
         return not set(read_by((element,))).isdisjoint(self.dependent)
+
+
+def _element(read: Read) -> Element:
+    """The element of a map that is read."""
+    if read.args == identity(read.array.shape):
+        return read.array.elements[-1]
+    return folded(substitute(read.array.elements[-1], dict(enumerate(read.args))))
+
+
+def _masked(term: Element, guard: Element) -> Element:
+    """A term where a guard holds, else 0."""
+    if isinstance(term, Select) and is_const(term.otherwise, 0):
+        return select(both(guard, term.guard), term.then, term.otherwise)
+    return select(guard, term, const(0, term.dtype))
+
+
+def _only_where(term: Element, guard: Element) -> bool:
+    """Whether a term is 0 wherever a guard does not hold."""
+    return set(operands(guard, "logical_and")) <= set(guarded(term)[0])
+
+
+def _excluded(term: Element, guard: Element) -> bool:
+    """Whether a term is 0 wherever a guard holds: both tie an axis to a place, one a constant distance from
+    the other."""
+    places = dict(tie for c in operands(guard, "logical_and") for tie in ties(c))
+    return any(
+        bool((linear(place) - linear(places[axis])).constant)
+        for condition in guarded(term)[0] for axis, place in ties(condition) if axis in places
+    )  # fmt: skip
 
 
 def _pinned(guard: Element, pins: Pins) -> Pins:
@@ -281,14 +375,6 @@ def _pinned(guard: Element, pins: Pins) -> Pins:
     return found
 
 
-def _plus(op: str, total: Element | None, term: Element) -> Element | None:
-    if total is None:
-        return None
-    if is_const(total, 0):
-        return term if op == "add" else Apply("negative", (term,), term.dtype)
-    return Apply(op, (total, term), term.dtype)
-
-
 def _reads(element: Element, slot: Array) -> bool:
     return slot in read_by((element,))
 
@@ -297,11 +383,24 @@ def total(init: Array, added: Element, length: Element, found: Mapping[Array, Ar
     """`init` plus the sum of `added` over all iterations; `found` maps arrays of one iteration to those over
     all iterations."""
     shape = init.shape
-    summed = _scattered(shape, added, length, found) or _summed(shape, added, length, found)
+    parts = _by_place(added)
+    totals = [_scattered(shape, p, length, found) or _summed(shape, p, length, found) for p in parts]
+    summed = totals[0]
+    if len(totals) > 1:
+        reads: list[Element] = [element_of(t) for t in totals]
+        summed = closed(shape, reduce(partial(apply, "add"), reads))
     own = identity(shape)
     if isinstance(init, Map) and isinstance(init.body, Const) and is_const(init.body, 0):
         return summed
     return Map(shape, Apply("add", (Read(init, own), Read(summed, own)), init.dtype))
+
+
+def _by_place(added: Element) -> list[Element]:
+    """The terms of an addend that are added at one place an iteration, and the sum of the others."""
+    terms = operands(added, "add")
+    placed = [t for t in terms if any(_pins(c) for c in guarded(t)[0])]
+    others = [t for t in terms if t not in placed]
+    return [*placed, *([reduce(partial(apply, "add"), others)] if others else [])]
 
 
 def _summed(shape: Shape, added: Element, length: Element, found: Mapping[Array, Array]) -> Array:
