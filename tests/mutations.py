@@ -85,7 +85,7 @@ FAULTS = (
     Fault("passes/arrays/prune", "{c.slot for c in small.carried} <= {c.slot for c in large.carried}",
           "True"),
     Fault("passes/order/triangles", "const(most + 1,", "const(most,"),
-    Fault("passes/recurrences/sums", '_plus("subtract", self.of(x', '_plus("add", self.of(x'),
+    Fault("passes/recurrences/sums", 'return x, apply("negative", y)', "return x, y"),
     Fault("passes/recurrences/checkpoint", 'apply("add", done, Read(local, ()))', "Read(local, ())"),
     # lowering
     Fault("frontend/indexing/subscripts", "if abs(step) != 1:", "if abs(step) > 2:"),
