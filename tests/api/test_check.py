@@ -18,6 +18,7 @@ MANY = 20_000
 WAVES = "def waves(x):\n    return sum(x**2 * sin(x)) + x[0] * log(x[1])"
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_many_entries_take_few_evaluations(dtype, monkeypatch):
     """A gradient of 20,000 entries is judged by some hundreds of values, not by 240,000."""

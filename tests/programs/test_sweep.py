@@ -81,6 +81,7 @@ def test_a_batch_that_hangs_is_ended(monkeypatch) -> None:
     assert sweep.run("mutated", 1, 1)[0] == -9
 
 
+@pytest.mark.slow
 def test_a_program_in_a_process_of_its_own() -> None:
     sweep.alone("mutated", SQUARES, False)
     with pytest.raises(AssertionError, match=r"ended with 1\n(.|\n)*unknown name"):
@@ -183,7 +184,7 @@ def test_a_derivative_that_one_mode_has_wrong_is_found(monkeypatch) -> None:
 # -- programs ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.thinned(5)
+@pytest.mark.thinned(9)
 @pytest.mark.parametrize("name", QUICK)
 def test_some_programs(name: str) -> None:
     assert sweep.judged(name, 1, QUICK[name]) == ""

@@ -147,7 +147,7 @@ def test_no_more_kernels_than_a_few():
 RANDOM = st.one_of(programs(smooth=True, empty=False), loop_programs())
 
 
-@settings(max_examples=3)
+@settings(max_examples=1)
 @given(RANDOM)
 def test_random_programs_whose_short_lengths_are_constants(program: Program) -> None:
     with short_constants(True):

@@ -119,6 +119,24 @@ def test_elements_between_those_that_steps_read_have_no_derivative(source: str, 
         np.testing.assert_array_equal(adc.grad(f)(x), expected)
 
 
+@pytest.mark.parametrize("step", [2, 3, -2])
+def test_a_store_with_steps_leaves_what_is_between(step: int) -> None:
+    f = adc.compile(
+        f"def f(x: f64[n]):\n    y = 1.0 * x\n    y[::{step}] = 0.0\n    return y", backend="numpy"
+    )
+    x, kept = np.arange(1.0, 9), np.ones(8)
+    kept[::step] = 0.0
+    np.testing.assert_array_equal(f(x), x * kept)
+    np.testing.assert_array_equal(adc.vjp(f, x)[1](np.ones(8))[0], kept)
+
+
+def test_axes_of_arrays_as_indices_come_first_if_a_slice_stands_between() -> None:
+    x, i, j = np.arange(24.0).reshape(2, 3, 4), np.array([0, 1, 1, 0, 1]), np.array([3, 0, 2, 1, 0])
+    f = adc.compile("def f(x, i: i64[k], j: i64[k]):\n    return x[i, :, j], x[:, i, j]", backend="numpy")
+    for found, expected in zip(f(x, i, j), (x[i, :, j], x[:, i, j]), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
 # ---- Indices are proved, or checked at the call ----
 
 
