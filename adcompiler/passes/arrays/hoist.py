@@ -36,7 +36,7 @@ from adcompiler.ir.walk import Rewriter, elements_of, rewrite, substitute, with_
 from adcompiler.ops.costs import costly
 from adcompiler.passes.order.orders import settled_orders
 
-MOST_REPEATED = 12  # simple operations over one long axis that a loop over others repeats
+MOST_REPEATED = 12  # simple operations over one long axis that a loop over another one repeats
 
 
 def hoist(func: Func) -> Func:
@@ -99,7 +99,8 @@ class _Hoist(Rewriter):
         )
         far = set(long_axes(array))
         largest = [e for e in kept if e not in inner or e in users]
-        return [e for e in largest if costly(e, known) or (len(e.axes & far) == 1 and _is_work(e))]
+        repeated = [e for e in largest if len(e.axes & far) == 1 and far - e.axes]
+        return [e for e in largest if costly(e, known) or (e in repeated and _is_work(e))]
 
 
 def _once(array: Array) -> dict[Element, bool]:
