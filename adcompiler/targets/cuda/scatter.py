@@ -19,13 +19,13 @@ from adcompiler.targets.cuda.device.device import SIMULATED, launcher, loaded
 from adcompiler.targets.cuda.device.header import with_header
 
 STRETCH = 4 if SIMULATED else 32  # elements whose runs a thread adds
-SHORT_STRETCH = 2 if SIMULATED else 8  # the same in long lists: neighbours then share what a cache keeps
+SHORT_STRETCH = 3 if SIMULATED else 8  # the same in long lists, whose neighbours share a cache; 3 at least
 LONG = 30 if SIMULATED else 2**16
 THREADS = 4 if SIMULATED else 256
-EACH_BITS = 1 if SIMULATED else 3  # the logarithm of the elements of a tile that a thread sorts
+EACH_BITS = 3  # the logarithm of the elements of a tile that a thread sorts
 TILE = THREADS << EACH_BITS
 SCANNERS = 4 if SIMULATED else 256
-PART = 2 if SIMULATED else 8  # counts that a thread adds at a time
+PART = 8  # counts that a thread adds at a time
 
 TEXT = """@kernel
 def count_digits(places, shift, counts):
