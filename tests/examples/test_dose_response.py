@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import adcompiler as adc
-from examples import dose_response as example
 
 
-def test_a_loop_over_scipy_finds_the_same(capsys):
+@pytest.fixture(scope="module")
+def example():
+    """The example, as it is imported from the repository's root."""
+    root = str(Path(__file__).parents[2])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(root)
+        for known in [m for m in sys.modules if m == "examples" or m.startswith("examples.")]:
+            patch.delitem(sys.modules, known)
+        return import_module("examples.dose_response")
+
+
+def test_a_loop_over_scipy_finds_the_same(capsys, example):
     example.main(["--compounds", "60", "--sample", "12"])
     printed = capsys.readouterr().out
     assert printed.count("<60 fits of 4 parameters: ") == 2
@@ -23,6 +36,6 @@ def test_a_loop_over_scipy_finds_the_same(capsys):
 
 
 @pytest.mark.skipif(find_spec("matplotlib") is None, reason="needs matplotlib")
-def test_draws(tmp_path):
+def test_draws(tmp_path, example):
     example.main(["--compounds", "60", "--draw", str(tmp_path / "found.png")])
     assert np.frombuffer((tmp_path / "found.png").read_bytes()[:4], np.uint8).tolist() == [137, 80, 78, 71]

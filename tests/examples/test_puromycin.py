@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import adcompiler as adc
-from examples import puromycin as example
 
 
-def test_the_parameters_are_those_of_bates_and_watts(capsys):
+@pytest.fixture(scope="module")
+def example():
+    """The example, as it is imported from the repository's root."""
+    root = str(Path(__file__).parents[2])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(root)
+        for known in [m for m in sys.modules if m == "examples" or m.startswith("examples.")]:
+            patch.delitem(sys.modules, known)
+        return import_module("examples.puromycin")
+
+
+def test_the_parameters_are_those_of_bates_and_watts(capsys, example):
     example.main([])
     assert capsys.readouterr().out.splitlines() == ["limit: 212.7 ± 6.9", "half: 0.06412 ± 0.0083"]
 
 
-def test_bands_are_those_of_simulated_measurements():
+def test_bands_are_those_of_simulated_measurements(example):
     """The spread of curves fitted to simulated measurements is that of the band."""
     fit = adc.curve_fit(example.velocity, example.CONCENTRATION, example.VELOCITY, example.START)
     at = np.array([0.05, 0.3, 1.0])
@@ -31,6 +44,6 @@ def test_bands_are_those_of_simulated_measurements():
 
 
 @pytest.mark.skipif(find_spec("matplotlib") is None, reason="needs matplotlib")
-def test_draws(tmp_path):
+def test_draws(tmp_path, example):
     example.main(["--draw", str(tmp_path / "found.png")])
     assert (tmp_path / "found.png").read_bytes()[:4] == b"\x89PNG"
