@@ -2,7 +2,8 @@
 
 `python -m adcompiler.frontend.grammar.parser_table` rebuilds it from the grammar; a test compares. It is JSON
 data as Lark saves its parsers, except that numbers which Lark derives from set order are derived from names
-here. With another version of Lark the table is built, and cached.
+here, and that widths do not depend on the version of Python. With another version of Lark the table is built,
+and cached.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ OPTIONS: dict[str, Any] = {
     "keep_all_tokens": True,
     "maybe_placeholders": False,
 }
+UNLIMITED = 2**32 - 1  # the width of a pattern without a limit
 SHIFT = 0  # Lark's code for a shift; a state follows
 CHECKOUT = Path(__file__).parents[3] / "grammar"
 
@@ -80,8 +82,17 @@ def _written(data: dict[str, Any], memo: dict[int, Any]) -> str:
     data = _renamed(json.loads(json.dumps(data)), places.__getitem__)
     parser = data["parser"]["parser"]
     data["parser"]["parser"] = parser | _in_order(parser)
-    whole = {"data": data, "memo": {new: memo[old] for new, old in enumerate(entries)}}
+    whole = {"data": data, "memo": {new: _clipped(memo[old]) for new, old in enumerate(entries)}}
     return json.dumps(whole, separators=(",", ":")).replace('},"', '},\n"')
+
+
+def _clipped(entry: dict[str, Any]) -> dict[str, Any]:
+    """An entry with the width that some versions of Python give unlimited patterns."""
+    pattern = entry.get("pattern", {})
+    if "_width" not in pattern:
+        return entry
+    widths = [min(int(width), UNLIMITED) for width in pattern["_width"]]
+    return {**entry, "pattern": {**pattern, "_width": widths}}
 
 
 def _in_order(parser: Mapping[str, Any]) -> dict[str, Any]:
