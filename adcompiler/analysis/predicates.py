@@ -103,6 +103,11 @@ def ties(condition: Element) -> list[tuple[int, Element]]:
     return [(k.axis, place) for k, place in sides if isinstance(k, Index) and k.axis not in place.axes]
 
 
+def scalar_ties(condition: Element) -> list[tuple[int, Element]]:
+    """The axes that a condition ties to a place that is the same at every point, with these places."""
+    return [tie for tie in ties(condition) if not tie[1].axes]
+
+
 def is_scalar(element: Element) -> bool:
     """Whether an element depends on no axis of an array's domain; axes of loop iterations are negative."""
     return all(a < 0 for a in element.axes)

@@ -9,7 +9,7 @@ run in order, and equal loops have one form.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import chain, count
 
@@ -208,6 +208,20 @@ def varying(body: Body) -> set[Array]:
     found = {body.step, *(c.slot for c in body.carried), *(row for _, row in body.rows)}
     for array in postorder(roots_of(body), lambda a: () if a in found else arrays_read(a)):
         if any(a in found for a in arrays_read(array)):
+            found.add(array)
+    return found
+
+
+def reached(roots: Iterable[Array], slots: Set[Array]) -> set[Array]:
+    """The arrays that roots need in an iteration; slots are reached, and nothing behind them."""
+    return set(postorder(roots, lambda a: () if a in slots else arrays_read(a)))
+
+
+def dependents(slot: Array, result: Array) -> set[Array]:
+    """A slot, and the arrays behind a result that depend on it."""
+    found = {slot}
+    for array in postorder((result,), arrays_read):
+        if not found.isdisjoint(arrays_read(array)):
             found.add(array)
     return found
 

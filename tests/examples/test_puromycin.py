@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,14 +11,8 @@ import adcompiler as adc
 
 
 @pytest.fixture(scope="module")
-def example():
-    """The example, as it is imported from the repository's root."""
-    root = str(Path(__file__).parents[2])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(root)
-        for known in [m for m in sys.modules if m == "examples" or m.startswith("examples.")]:
-            patch.delitem(sys.modules, known)
-        return import_module("examples.puromycin")
+def example(imported):
+    return imported("examples.puromycin")
 
 
 def test_the_parameters_are_those_of_bates_and_watts(capsys, example):

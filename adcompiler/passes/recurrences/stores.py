@@ -7,14 +7,15 @@ of the one iteration that sets it, or what it was. It is computed outside of the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
 from adcompiler.ad.guards import TRUE, both, negation
 from adcompiler.analysis.affine import Linear, linear
+from adcompiler.analysis.predicates import scalar_ties
 from adcompiler.ir.batch import batch, shifted
-from adcompiler.ir.bodies import Body, Carried, build, opened, varying, with_roots
+from adcompiler.ir.bodies import Body, Carried, build, dependents, opened, reached, varying, with_roots
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Apply,
@@ -35,7 +36,7 @@ from adcompiler.ir.nodes import (
     select,
 )
 from adcompiler.ir.ruled import Ruled
-from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, operands, postorder, read_by, substitute
+from adcompiler.ir.walk import Rewriter, arrays_of, operands, read_by, substitute
 from adcompiler.ops.build import apply
 
 MOST_STORES = 32  # of one iteration in one array
@@ -118,7 +119,7 @@ def _split(loop: Loop, is_inner: bool) -> list[Array]:
         found = {c: own for c, own in found.items() if _is_fresh(c.init) or _sets_most(c, own, loop.length)}
     while True:
         rest = [c for c in body.carried if c not in found]
-        taken = _reached((*(c.result for c in rest), *body.outs, *_read_by(found.values())), slots)
+        taken = reached((*(c.result for c in rest), *body.outs, *_read_by(found.values())), slots)
         bad = [c for c, own in found.items() if c.slot in taken or not _apart(own, slots)]
         if not bad:
             break
@@ -156,16 +157,12 @@ def _positive(length: Element) -> Element:
 
 def _apart(stores: Iterable[_Store], slots: set[Array]) -> bool:
     """Whether stores depend on nothing carried."""
-    return slots.isdisjoint(_reached(_read_by((stores,)), slots))
+    return slots.isdisjoint(reached(_read_by((stores,)), slots))
 
 
 def _read_by(groups: Iterable[Iterable[_Store]]) -> tuple[Array, ...]:
     """The arrays that stores read."""
     return read_by(e for own in groups for s in own for e in (s.guard, s.value))
-
-
-def _reached(roots: Iterable[Array], slots: set[Array]) -> set[Array]:
-    return set(postorder(roots, lambda a: () if a in slots else arrays_read(a)))
 
 
 def _stored(init: Array, stores: Sequence[_Store], length: Element, every: Mapping[Array, Array]) -> Array:
@@ -185,11 +182,7 @@ def _stores_of(carried: Carried, body: Body, inside: set[Array]) -> list[_Store]
     """The stores of an iteration, those that hold last first; None if it does anything else."""
     if not carried.slot.rank or not isinstance(carried.result, Map):
         return None
-    order = arrays_of((carried.result,))
-    dependent = {carried.slot}
-    for array in order:
-        if not dependent.isdisjoint(arrays_read(array)):
-            dependent.add(array)
+    dependent = dependents(carried.slot, carried.result)
     pairs = _Pairs(carried.slot, dependent).of(carried.result.body, TRUE)
     if pairs is None or len(pairs) > MOST_STORES:
         return None
@@ -216,7 +209,7 @@ def _store(guard: Element, value: Element, number: Element) -> _Store | None:
     """A store at a place that follows from the number of the iteration."""
     conditions = operands(guard, "logical_and")
     for condition in conditions:
-        for axis, place in _ties(condition):
+        for axis, place in scalar_ties(condition):
             form = linear(place)
             step = form.terms.get(number, 0)
             rest = form - Linear({number: step}) if step else form
@@ -225,13 +218,6 @@ def _store(guard: Element, value: Element, number: Element) -> _Store | None:
                 left = [c for c in conditions if c is not condition]
                 return _Store(reduce(both, left) if left else TRUE, value, axis, step, rest)
     return None
-
-
-def _ties(condition: Element) -> Iterator[tuple[int, Element]]:
-    if getattr(condition, "op", None) == "equal":
-        for one, other in (condition.args, condition.args[::-1]):
-            if isinstance(one, Index) and not other.axes:
-                yield one.axis, other
 
 
 def _ordered(stores: list[_Store]) -> list[_Store] | None:

@@ -14,9 +14,9 @@ from types import MappingProxyType
 
 from adcompiler.ad.guards import both, negation
 from adcompiler.analysis.affine import linear
-from adcompiler.analysis.predicates import guarded, ties
+from adcompiler.analysis.predicates import guarded, scalar_ties, ties
 from adcompiler.ir.batch import batch, shifted
-from adcompiler.ir.bodies import Body, Carried, build, opened, varying, with_roots
+from adcompiler.ir.bodies import Body, Carried, build, dependents, opened, reached, varying, with_roots
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -43,10 +43,8 @@ from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import (
     Rewriter,
     arrays_of,
-    arrays_read,
     lengths_read,
     operands,
-    postorder,
     read_by,
     rewrite,
     substitute,
@@ -99,7 +97,7 @@ def _split(loop: Loop) -> list[Array]:
         decided = {c: _decided(_terms(e), slots) for c, e in added.items()}
         parts = dict.fromkeys(a for found in decided.values() for a in found)
         outs = (*body.outs, *(a for a in parts if a not in body.outs))
-        taken = _reached((*(c.result for c in rest), *outs), slots)
+        taken = reached((*(c.result for c in rest), *outs), slots)
         bad = [
             c for c, found in decided.items()
             if c.slot in taken or (found and not _collected(c, added[c], found, body))
@@ -129,7 +127,7 @@ def _split(loop: Loop) -> list[Array]:
 
 def _decided(elements: Iterable[Element], slots: set[Array]) -> list[Array]:
     """The arrays read by elements that depend on carried values."""
-    return [a for a in read_by(elements) if not slots.isdisjoint(_reached((a,), slots))]
+    return [a for a in read_by(elements) if not slots.isdisjoint(reached((a,), slots))]
 
 
 def _calls_by_length(element: Element, inside: set[Array]) -> bool:
@@ -202,21 +200,12 @@ def _sliced(element: Element, places: Mapping[Array, Array]) -> Element:
     )[0]
 
 
-def _reached(roots: Iterable[Array], slots: set[Array]) -> set[Array]:
-    return set(postorder(roots, lambda a: () if a in slots else arrays_read(a)))
-
-
 def addend(slot: Array, result: Array) -> Element | None:
     """The value that an iteration adds to each element of a carried array, as a sum of what each of its
     statements adds; None if it does anything else."""
     if not isinstance(result, Map) or slot.dtype == "bool":
         return None
-    order = arrays_of((result,))
-    dependent = {slot}
-    for array in order:
-        if not dependent.isdisjoint(arrays_read(array)):
-            dependent.add(array)
-    terms = _Addend(slot, dependent).of(result.body)
+    terms = _Addend(slot, dependents(slot, result)).of(result.body)
     if terms is None:
         return None
     terms = [t for term in terms for t in _added_in(term)]
@@ -366,7 +355,7 @@ def _pinned(guard: Element, pins: Pins) -> Pins:
     """The places of axes where a guard holds as well."""
     found = {k: set(places) for k, places in pins.items()}
     for condition in operands(guard, "logical_and"):
-        for axis, place in _pins(condition):
+        for axis, place in scalar_ties(condition):
             found.setdefault(axis, set()).add(place)
         if isinstance(condition, Apply) and condition.op == "equal":
             for places in found.values():
@@ -398,7 +387,7 @@ def total(init: Array, added: Element, length: Element, found: Mapping[Array, Ar
 def _by_place(added: Element) -> list[Element]:
     """The terms of an addend that are added at one place an iteration, and the sum of the others."""
     terms = operands(added, "add")
-    placed = [t for t in terms if any(_pins(c) for c in guarded(t)[0])]
+    placed = [t for t in terms if any(scalar_ties(c) for c in guarded(t)[0])]
     others = [t for t in terms if t not in placed]
     return [*placed, *([reduce(partial(apply, "add"), others)] if others else [])]
 
@@ -435,9 +424,9 @@ def _scattered(shape: Shape, added: Element, length: Element, found: Mapping[Arr
     places: dict[int, Element] = {}
     rest: list[Element] = []
     for condition in conditions:
-        pins = [p for p in _pins(condition) if p[0] not in places]
-        places.update(pins)
-        rest += [] if pins else [condition]
+        tied = [p for p in scalar_ties(condition) if p[0] not in places]
+        places.update(tied)
+        rest += [] if tied else [condition]
     if not places:
         return None
     for condition in reversed(rest):
@@ -449,8 +438,3 @@ def _scattered(shape: Shape, added: Element, length: Element, found: Mapping[Arr
     *indices, value = shifted(elements, found, identity((length,)))
     domain = (length, *(shape[k] for k in free))
     return Accumulate(shape, domain, tuple(indices), value)
-
-
-def _pins(condition: Element) -> list[tuple[int, Element]]:
-    """The axes that a condition ties to a place that is the same at every point, with these places."""
-    return [tie for tie in ties(condition) if not tie[1].axes]
