@@ -97,6 +97,8 @@ class Failure(NamedTuple):
 
 def remedy(failure: Failure) -> Remedy:
     """What to write instead."""
+    if failure.op == "constant" and failure.called:
+        return Remedy(f"pass arguments for which {failure.called} is defined")
     if failure.op == "constant":
         return Remedy("write a finite number: constants are computed at compile time")
     found = _RULES.get(failure.op)

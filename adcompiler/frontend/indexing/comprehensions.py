@@ -122,7 +122,7 @@ def _unrolled(
     found = []
     within = context.within
     for number, item in enumerate(items):
-        context.within = (*within, Within("item", context.source, clause.span, number))
+        context.within = (*within, Within("item", context.source, context.blame.place(clause.span), number))
         scope = dict(opened.scope)
         _bind(context, clause, item, scope)
         if (yield from _kept(context, clause, scope)):

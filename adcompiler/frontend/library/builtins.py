@@ -16,12 +16,12 @@ from adcompiler.frontend.indexing.struct_rows import axes_of_items, length_of_it
 from adcompiler.frontend.library import functionals
 from adcompiler.frontend.library.conversions import CONVERSIONS, with_dtype
 from adcompiler.frontend.library.decompositions import DECOMPOSITIONS
+from adcompiler.frontend.library.groups import GROUPS
 from adcompiler.frontend.library.moving import MOVING
-from adcompiler.frontend.library.neighbours import NEIGHBOURS, diff
-from adcompiler.frontend.library.prelude import INCOMPLETE
+from adcompiler.frontend.library.prelude import PRELUDE
+from adcompiler.frontend.library.prelude import own as prelude
 from adcompiler.frontend.library.running import RUNNING
 from adcompiler.frontend.library.sorting import SORTING
-from adcompiler.frontend.library.statistics import STATISTICS
 from adcompiler.frontend.linalg.einsum import EINSUM
 from adcompiler.frontend.linalg.matrices import MATRICES
 from adcompiler.frontend.linalg.solving import LINALG
@@ -38,6 +38,7 @@ from adcompiler.frontend.values.values import (
     Masked,
     RaggedRows,
     Value,
+    as_array,
     describe,
 )
 from adcompiler.ops.build import cast
@@ -324,14 +325,25 @@ def _len(context: Context, args: list[Any], keywords: dict[str, Any], span: Span
     return Value((), context.sizes.find(x.shape[0]), weak=True)
 
 
+DIFFERENCES = prelude("_diff")
+
+
+def _diff(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+    """NumPy's differences of an array, or the derivative of a function."""
+    first = as_array(args[0]) if args else None
+    if isinstance(first, Value) and first.rank and (len(args) == 1 or keywords):
+        return DIFFERENCES(context, args, keywords, span)
+    return functionals.diff(context, args, keywords, span)
+
+
 FUNCTIONALS: Mapping[str, Builtin] = {
-    "diff": diff,
+    "diff": _diff,
     "grad": functionals.grad,
     "value_and_grad": functionals.value_and_grad,
     "jvp": functionals.jvp,
 }
 LIBRARIES = (
-    MATRICES, EINSUM, LINALG, RUNNING, MOVING, NEIGHBOURS, STATISTICS, SORTING, DECOMPOSITIONS, INCOMPLETE,
+    MATRICES, EINSUM, LINALG, RUNNING, MOVING, GROUPS, SORTING, DECOMPOSITIONS, PRELUDE,
 )  # fmt: skip
 _builtins: dict[str, Builtin] = (
     {name: _elementwise(name, name) for name in TABLE}

@@ -1,4 +1,4 @@
-"""Linear algebra beyond solving: `eigh`, `eigvalsh`, `svd`, `qr`, `pinv`, `lstsq` and `expm`.
+"""Linear algebra beyond solving: `eigh`, `eigvalsh`, `svd`, `qr` and `pinv`.
 
 A matrix is decomposed once by a library routine. Its parts are calls that take the matrix and the
 decomposition, and each has its own derivative. So eigenvalues do not need the derivatives of eigenvectors.
@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from adcompiler.errors import ParseError, Span
-from adcompiler.frontend.library.prelude import called as prelude
-from adcompiler.frontend.library.statistics import flag
 from adcompiler.frontend.linalg.matrices import matrix
 from adcompiler.frontend.linalg.solving import called, square
 from adcompiler.frontend.values import rearranging
-from adcompiler.frontend.values.builtin_arguments import Builtin, builtins
+from adcompiler.frontend.values.builtin_arguments import Builtin, builtins, flag
 from adcompiler.frontend.values.operations import ONE, Context
 from adcompiler.frontend.values.values import AnyValue, Value, describe, is_number
 from adcompiler.ir.nodes import Element, Shape, const
@@ -150,20 +148,6 @@ def _smallest(context: Context, name: str, a: Value, rcond: AnyValue, span: Span
     return Value((ONE, ONE), const(float(rcond), "f64") if given is None else cast(given.element, "f64"))
 
 
-def lstsq(context: Context, a: AnyValue, b: AnyValue, rcond: AnyValue, span: Span) -> AnyValue:
-    """The shortest x that minimises the sum of squares of a @ x - b, and that sum."""
-    value, right = matrix(context, "lstsq", a, span), rearranging.array(context, "lstsq", b, span)
-    found = rearranging.matmul(context, _inverted(context, "lstsq", value, rcond, span), right, span)
-    rest = context.elementwise("subtract", (rearranging.matmul(context, value, found, span), right), span)
-    squares = context.elementwise("square", (rest,), span)
-    return found, context.reduce("sum", squares, (-1 if right.rank == 1 else -2,), right.rank == 1, span)
-
-
-def expm(context: Context, a: AnyValue, span: Span) -> AnyValue:
-    """The exponential of a matrix, the sum of its power series."""
-    return prelude(context, "expm", [square(context, "expm", a, span)], span)
-
-
 DECOMPOSITIONS: Mapping[str, Builtin] = builtins(
     {
         "eigh": (("a",), eigh, 0),
@@ -171,7 +155,5 @@ DECOMPOSITIONS: Mapping[str, Builtin] = builtins(
         "svd": (("a", "full_matrices", "compute_uv"), svd, 2),
         "qr": (("a", "mode"), qr, 1),
         "pinv": (("a", "rcond"), pinv, 1),
-        "lstsq": (("a", "b", "rcond"), lstsq, 1),
-        "expm": (("a",), expm, 0),
     }
 )

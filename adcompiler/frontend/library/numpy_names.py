@@ -7,9 +7,8 @@ from itertools import product
 from typing import Any
 
 from adcompiler.errors import ParseError, Span
-from adcompiler.frontend.library.builtins import BUILTINS
+from adcompiler.frontend.library.builtins import BUILTINS, DIFFERENCES
 from adcompiler.frontend.library.moving import moveaxis
-from adcompiler.frontend.library.neighbours import DIFFERENCES
 from adcompiler.frontend.values import rearranging
 from adcompiler.frontend.values.builtin_arguments import Builtin
 from adcompiler.frontend.values.operations import Context

@@ -92,11 +92,6 @@ def diagonal(context: Context, x: AnyValue, k: AnyValue, span: Span) -> Value:
     return rearranging.moved(value, at.shape, [*moved, shifted(place, down), shifted(place, right)])
 
 
-def trace(context: Context, x: AnyValue, span: Span) -> AnyValue:
-    """The sum of the diagonal."""
-    return context.reduce("sum", diagonal(context, x, 0, span), (-1,), False, span)
-
-
 def _triangle(name: str, keeps: str) -> Builtin:
     def operation(context: Context, x: AnyValue, k: AnyValue, span: Span) -> Value:
         value = matrix(context, name, x, span)
@@ -107,31 +102,6 @@ def _triangle(name: str, keeps: str) -> Builtin:
         )
 
     return builtin(name, ("x", "k"), operation, 1)
-
-
-def flat(context: Context, name: str, x: AnyValue, span: Span) -> Value:
-    return rearranging.reshape(context, rearranging.array(context, name, x, span), (-1,), span)
-
-
-def outer(context: Context, x: AnyValue, y: AnyValue, span: Span) -> AnyValue:
-    """x[i] y[j] for all elements."""
-    x, y = flat(context, "outer", x, span), flat(context, "outer", y, span)
-    column = Value((*x.shape, const(1, "i64")), x.element, x.weak)
-    return context.elementwise("multiply", (column, y), span)
-
-
-def inner(context: Context, x: AnyValue, y: AnyValue, span: Span) -> AnyValue:
-    """The sum over the last axes of both."""
-    x, y = rearranging.array(context, "inner", x, span), rearranging.array(context, "inner", y, span)
-    if not x.rank or not y.rank:
-        return context.elementwise("multiply", (x, y), span)
-    turned = rearranging.transpose(context, y, (y.rank - 1, *range(y.rank - 1)), span)
-    return tensordot(context, x, turned, 1, span)
-
-
-def vdot(context: Context, x: AnyValue, y: AnyValue, span: Span) -> AnyValue:
-    """The sum of x y over all elements."""
-    return rearranging.matmul(context, flat(context, "vdot", x, span), flat(context, "vdot", y, span), span)
 
 
 def tensordot(context: Context, x: AnyValue, y: AnyValue, axes: AnyValue, span: Span) -> AnyValue:
@@ -203,10 +173,6 @@ MATRICES: Mapping[str, Builtin] = builtins(
         "identity": (("n",), _identity, 0),
         "diag": (("x", "k"), diag, 1),
         "diagonal": (("x", "k"), diagonal, 1),
-        "trace": (("x",), trace, 0),
-        "outer": (("x", "y"), outer, 0),
-        "inner": (("x", "y"), inner, 0),
-        "vdot": (("x", "y"), vdot, 0),
         "tensordot": (("x", "y", "axes"), tensordot, 1),
         "kron": (("x", "y"), kron, 0),
     }

@@ -193,7 +193,7 @@ class Leaving(Expressions):
         within = self.within
         with ExitStack() as under:
             for k, item in enumerate(items):
-                self.within = (*within, Within("loop", self.source, statement.span, k))
+                self.within = (*within, Within("loop", self.source, self.blame.place(statement.span), k))
                 self.assign(statement.target, item(here), here)
                 self.iteration(statement.body, here)
                 broken = here[BROKEN]

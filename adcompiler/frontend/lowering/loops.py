@@ -308,7 +308,7 @@ def _lowered(context: Context, form: LoopForm, carries: Carries, scope: Scope, s
     number, inner = Read(step, ()), dict(scope)
     carrying, binders.carrying = binders.carrying, [*binders.carrying, (sound, slots)]
     within = context.within
-    context.within = (*within, Within("loop", context.source, span, step=number))
+    context.within = (*within, Within("loop", context.source, context.blame.place(span), step=number))
     try:
         stay = carries.values(slots)
         carries.bind(inner, stay)

@@ -19,9 +19,11 @@ def located(context: Context, node: tree.Tree, value: AnyValue) -> None:
     table = tracked()
     if table is None or context.source is None:
         return
-    origin = Origin(context.source, node.span, context.within)
-    table.trees[id(context.source), node.span] = node
+    origin = Origin(context.source, context.blame.place(node.span), context.within)
     table.cover(_elements(value), origin)
+    if context.blame.elsewhere:  # the node is not in the user's source
+        return
+    table.trees[id(context.source), node.span] = node
     if isinstance(value, Value):
         table.lowered.setdefault(origin, []).append((value.element, value.rank))
     element = value.element if isinstance(value, Value) else value

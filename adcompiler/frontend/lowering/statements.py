@@ -23,6 +23,7 @@ from adcompiler.frontend.lowering.list_append import Appending
 from adcompiler.frontend.lowering.loops import LOCAL, UNROLL, LoopForm, is_live, run_loop
 from adcompiler.frontend.lowering.origins_of_trees import located
 from adcompiler.frontend.lowering.printing import printed
+from adcompiler.frontend.lowering.requirements import require
 from adcompiler.frontend.lowering.return_in_loops import RETURNED
 from adcompiler.frontend.lowering.rule_calls import ruled
 from adcompiler.frontend.lowering.ufunc_calls import mapped
@@ -175,6 +176,8 @@ class Lowering(Appending):
                 self.print(call, scope)
             case tree.Bare() if (name := appended(statement)) is not None:
                 self.append(statement, name, scope)
+            case tree.Bare(value=tree.Call(function=tree.Name(id="require")) as call) if self.blame.elsewhere:
+                require(self, call, scope)
             case tree.Bare():
                 remedy = alone(statement.value)
                 self.fail(ParseError, "an expression on its own does nothing", statement.span, remedy)
@@ -285,7 +288,7 @@ class Lowering(Appending):
             return []
         span, found = statement.span, list[tree.Statement]()
         for k, item_of in enumerate(given):
-            within = (*self.within, Within("loop", self.source, span, k))
+            within = (*self.within, Within("loop", self.source, self.blame.place(span), k))
             found += (Iteration(span, within, statement.target, item_of), *statement.body)
         return [*found, Iteration(span, self.within)]
 
@@ -443,7 +446,7 @@ class Lowering(Appending):
             )
         caller = self.source, self.body, self.within, self.frame
         if self.calls:
-            self.within = (*self.within, Within("call", self.source, span))
+            self.within = (*self.within, Within("call", self.source, self.blame.place(span)))
         self.source = closure.source
         self.body = (*closure.definition.parameters, *closure.definition.body)
         self.calls += 1
@@ -460,6 +463,19 @@ class Lowering(Appending):
         if returned is not None:
             return returned.value
         self.never_returns(closure)
+
+    def composed(self, definition: tree.Def, scope: dict[str, AnyValue], span: Span) -> AnyValue:
+        caller = self.body, self.frame
+        self.body = definition.body
+        scope = {name: self.aliases.own(value) for name, value in scope.items()}
+        self.frame = Frame(scope)
+        try:
+            with self.blame.on(definition.name, span):
+                returned = self.block(definition.body, scope)
+        finally:
+            self.body, self.frame = caller
+        assert returned is not None, definition.name
+        return returned.value
 
     def with_current_names(self, value: AnyValue) -> AnyValue:
         """The returned value; a definition made in this call captures its names as they are now."""

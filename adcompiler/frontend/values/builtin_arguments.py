@@ -69,6 +69,13 @@ def builtins(rows: Mapping[str, tuple[tuple[str, ...], Callable[..., AnyValue], 
     return {name: builtin(name, *row) for name, row in rows.items()}
 
 
+def flag(context: Context, name: str, value: AnyValue, span: Span) -> bool:
+    """An argument that must be True or False at compile time."""
+    if not (value is None or isinstance(value, bool)):
+        context.fail(ParseError, f"{name} must be True or False", span, f"write {name}=True")
+    return bool(value)
+
+
 def known_integer(context: Context, what: str, value: AnyValue, default: int, span: Span) -> int:
     """An argument that must be an integer known at compile time."""
     if value is None:

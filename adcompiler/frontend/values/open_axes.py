@@ -15,6 +15,7 @@ from functools import partial, reduce
 from adcompiler.analysis.affine import Linear, linear, linear_constant
 from adcompiler.analysis.intervals import Range, facts_of, never_negative
 from adcompiler.errors import Error, OutOfRangeError, Span
+from adcompiler.frontend.values.blame import Blame
 from adcompiler.frontend.values.values import Tally
 from adcompiler.ir.nodes import (
     Array,
@@ -41,7 +42,8 @@ ZERO, ONE = const(0, "i64"), const(1, "i64")
 class Binders:
     """The open axes of a program being lowered, the conditions that hold, and checks to make."""
 
-    def __init__(self) -> None:
+    def __init__(self, blame: Blame) -> None:
+        self.blame = blame
         self.lengths: dict[int, Element] = {}
         self.ranges: dict[Element, Range] = {}
         self.path: list[Element] = []
@@ -159,8 +161,9 @@ class Binders:
         lengths = tuple(self.lengths[a] if a < 0 else shape[a] for a in axes)
         body = substitute(bit, {a: Index(p) for p, a in enumerate(axes)})
         array = Reduce("min", (), lengths, body) if axes else Map((), body)
+        cause = self.blame.cause(cause)
         if not any(c.holds is array and c.cause == cause for c in self.checks):
-            self.checks.append(Check(array, cause, remedy, span, error))
+            self.checks.append(Check(array, cause, remedy, self.blame.place(span), error))
 
 
 def _is_positive(length: Element) -> bool:

@@ -14,6 +14,7 @@ from adcompiler.analysis.affine import linear
 from adcompiler.errors import DtypeError, Error, LimitError, OutOfRangeError, ShapeError, Source, Span
 from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.values.aliases import Aliases
+from adcompiler.frontend.values.blame import Blame
 from adcompiler.frontend.values.open_axes import ZERO, Binders
 from adcompiler.frontend.values.sizes import Sizes, unit
 from adcompiler.frontend.values.unmasked import has_selection, unmasked
@@ -166,8 +167,9 @@ class Context:
 
     def __init__(self, source: Source | None, calculus: Calculus | None = None) -> None:
         self.source, self.calculus = source, calculus
-        self.binders = Binders()
-        self.sizes = Sizes(self.binders.check)
+        self.blame = Blame()
+        self.binders = Binders(self.blame)
+        self.sizes = Sizes(self.binders.check, self.blame)
         self.names: dict[Node, str] = {}
         self.spans: dict[Node, Span] = {}
         self.aliases = Aliases(self)
@@ -178,6 +180,7 @@ class Context:
 
     def fail(self, kind: type[Error], cause: str, span: Span | None, remedy: str | None = None) -> NoReturn:
         """Raise an error that points at `span`."""
+        cause, span = self.blame.cause(cause), self.blame.place(span)
         raise kind(cause, remedy=remedy, source=self.source, span=span)
 
     def expression(self, root: tree.Expression, scope: dict[str, AnyValue]) -> AnyValue:
@@ -188,6 +191,10 @@ class Context:
         self, function: AnyValue, args: list[Any], keywords: Mapping[str, Any], span: Span
     ) -> AnyValue:
         """The value of a function on these arguments."""
+        raise NotImplementedError
+
+    def composed(self, definition: tree.Def, scope: dict[str, AnyValue], span: Span) -> AnyValue:
+        """The value of a definition of the prelude, whose arguments are in its scope."""
         raise NotImplementedError
 
     def bound(self, span: Span, given: Mapping[str, AnyValue] = NOTHING) -> None:
@@ -201,6 +208,7 @@ class Context:
 
     def place(self, node: Node, span: Span) -> None:
         """Record where a node comes from; while explaining a program, also where its operands do."""
+        span = self.blame.place(span)
         self.spans.setdefault(node, span)
         if self.source is not None and (table := tracked()) is not None:
             table.cover((node,), Origin(self.source, span, self.within))
@@ -411,10 +419,12 @@ class Context:
         if not isinstance(value, Value):
             return value
         if not value.rank and not is_float(value.dtype):
-            self.names.setdefault(value.element, name)
+            if not self.blame.elsewhere:
+                self.names.setdefault(value.element, name)
             return value
         read = self.binders.enclose(closed, value.shape, value.element)
-        self.names.setdefault(read.array, name)
+        if not self.blame.elsewhere:
+            self.names.setdefault(read.array, name)
         self.place(read.array, span)
         return Value(value.shape, read, value.weak, value.held)
 

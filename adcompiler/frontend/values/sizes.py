@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from adcompiler.analysis.affine import linear
 from adcompiler.errors import Error, OutOfRangeError, ShapeError, Span
+from adcompiler.frontend.values.blame import Blame
 from adcompiler.ir.nodes import Const, Element, Func, Input, Read, Shape, Size, is_const
 from adcompiler.ir.walk import Resized, is_computed, rewrite
 from adcompiler.ops.build import apply
@@ -37,9 +38,9 @@ class Sizes:
     Requirements on computed lengths are checked `by_value`, like indices."""
 
     def __init__(
-        self, by_value: Callable[[Element, Shape, str, str, Span | None, type[Error]], None]
+        self, by_value: Callable[[Element, Shape, str, str, Span | None, type[Error]], None], blame: Blame
     ) -> None:
-        self.by_value = by_value
+        self.by_value, self.blame = by_value, blame
         self.parent: list[Element] = []
         self.owners: list[str] = []
         self.named: dict[str, Element] = {}
@@ -91,7 +92,7 @@ class Sizes:
     def require(self, wanted: Constraint) -> None:
         """Require something of lengths not known at compile time."""
         if not (is_computed(wanted.left) or is_computed(wanted.right)):
-            self.constraints.append(wanted)
+            self._record(wanted)
         elif wanted.at_least:
             holds = apply("less_equal", wanted.right, wanted.left)
             if is_const(wanted.right, 0):
@@ -100,6 +101,10 @@ class Sizes:
                 self._check(wanted, holds, "an axis is too short", OutOfRangeError)
         else:
             self._check(wanted, apply("equal", wanted.left, wanted.right), "two lengths differ", ShapeError)
+
+    def _record(self, wanted: Constraint) -> None:
+        what, span = self.blame.cause(wanted.what), self.blame.place(wanted.span)
+        self.constraints.append(replace(wanted, what=what, span=span))
 
     def _check(self, wanted: Constraint, holds: Element, cause: str, error: type[Error]) -> None:
         self.by_value(holds, (), f"{wanted.what}: {cause}", wanted.remedy, wanted.span, error)
@@ -119,7 +124,7 @@ class Sizes:
             a, b = b, a
         if not isinstance(a, Size):
             return False
-        self.constraints.append(Constraint(left, right, what, span, remedy))
+        self._record(Constraint(left, right, what, span, remedy))
         self.parent[a.number] = b
         return True
 
