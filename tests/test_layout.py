@@ -22,7 +22,7 @@ ORDER = (
     "frontend/values frontend/linalg frontend/indexing frontend/library frontend/lowering",
     "ad passes/algebra passes/order passes/arrays passes/recurrences passes ad/programs passes/chunks",
     "interpreter targets kernels/routines loopir kernels/schedule kernels/emit",
-    "targets/numba targets/llvm targets/llvm/vectormath targets/llvm/runtime",
+    "targets/numba targets/llvm targets/llvm/vectormath targets/llvm/runtime targets/c",
     "targets/cuda/device targets/cuda/emit targets/cuda targets/cpu",
     "runtime/arguments runtime/programs runtime/reports",
     "eager/graph eager/variable eager/aggregates explain/why api/pairs api explain/nan explain/tape tape",

@@ -29,17 +29,19 @@ from adcompiler.frontend.values.sizes import Constraint
 from adcompiler.ir.nodes import Func
 from adcompiler.runtime.reports.foreign import for_c
 from adcompiler.runtime.reports.show import default_types, toolkit
+from adcompiler.targets.c.files import c_files
 from adcompiler.targets.cuda.ahead import build, parsed_arch
 from adcompiler.targets.numba.ahead import SHIMS, CFunction, comment, compile_ahead
 
 EXAMPLES = """\b
 Examples:
   adc build model.adc:loss -o lib
+  adc build model.adc:loss --emit c --what value,grad,hessian -o src
   adc build model.adc:loss --emit ptx,cubin --arch sm_90 -o kernels
   adc build "sum((a * x - y)**2)" --types "f64, f64[n], f64[n]" --name loss -o lib
   adc build model.adc:loss --what value,grad,hvp --wrt b1,b2 -o lib
 """
-FORMS = ("c", "ptx", "cubin")
+FORMS = ("library", "c", "ptx", "cubin")
 # The memory of arrays whose lengths the program computes, as numba's code asks for it: aligned, behind what
 # counts the references to it (MemInfo in numba's nrt.cpp). NULL is a MemoryError, so a status other than 0.
 OWNED = """\
@@ -91,8 +93,12 @@ def build_source(
         bool, typer.Option("--native", help="Use all features of this machine's processor.")
     ] = False,
     emit: Annotated[
-        str, typer.Option(metavar="FORMS", help="What to write: c, or kernels for CUDA as ptx, cubin.")
-    ] = "c",
+        str,
+        typer.Option(
+            metavar="FORMS",
+            help="What to write: library, C99 source as c, or kernels for CUDA as ptx, cubin.",
+        ),
+    ] = "library",
     arch: Annotated[str, typer.Option(metavar="ARCH", help="The CUDA devices to compile for.")] = "sm_80",
     what: Annotated[
         str | None,
@@ -108,7 +114,8 @@ def build_source(
 
     The library contains NAME and, for a scalar result, NAME_value_and_grad, or the functions in --what: NAME
     for the value, NAME_grad, NAME_hvp (the Hessian times a direction) and so on. A C compiler (cc) links it.
-    With --emit ptx,cubin it writes CUDA kernels, one file each, and a manifest that says how to launch them.
+    With --emit c it writes C99 source instead, which allocates nothing and needs only the C library. With
+    --emit ptx,cubin it writes CUDA kernels, one file each, and a manifest that says how to launch them.
     """
     forms = listed(emit, "--emit", FORMS)
     f = function_of(source)
@@ -117,13 +124,17 @@ def build_source(
     note(untyped(of_types), "in C")
     programs = programs_of(of_types, name, what, names_of(f, wrt, "--wrt") if wrt else None)
     files: list[Path] = []
-    if kernels := [form for form in forms if form != "c"]:
+    if kernels := [form for form in forms if form in ("ptx", "cubin")]:
         if any(p.compared for p in programs.values()):
-            raise ShapeError(f"{name} needs lengths checked at each call", remedy="use --emit c")
+            raise ShapeError(f"{name} needs lengths checked at each call", remedy="use --emit library")
         with toolkit(" and ".join(kernels)):
             files += build({n: p.func for n, p in programs.items()}, output, parsed_arch(arch), kernels)
     declarations: dict[str, str] = {}
     if "c" in forms:
+        texts = c_files(name, {n: (p.func, p.compared) for n, p in programs.items()})
+        output.mkdir(parents=True, exist_ok=True)
+        files += [written(output / file, text) for file, text in texts.items()]
+    if "library" in forms:
         made = {n: compile_ahead(p.func, n, native, p.compared) for n, p in programs.items()}
         output.mkdir(parents=True, exist_ok=True)
         header, library = output / f"{name}.h", output / f"lib{name}{_suffix()}"
@@ -132,6 +143,12 @@ def build_source(
         files += [header, library]
     functions = [{"name": n, "what": p.what, "declaration": declarations.get(n)} for n, p in programs.items()]
     return Text("\n".join(map(str, files)), {"files": files, "functions": functions})
+
+
+def written(file: Path, text: str) -> Path:
+    """Write a file."""
+    file.write_text(text, encoding="utf-8")
+    return file
 
 
 def _header(name: str, programs: dict[str, ExportedProgram], made: dict[str, CFunction]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from math import prod
 
 from adcompiler.interpreter.reference import length
@@ -12,8 +13,8 @@ from adcompiler.kernels.emit.calls import is_product, piece
 from adcompiler.kernels.emit.kernel import Kernel
 from adcompiler.kernels.emit.writer import Writer
 from adcompiler.kernels.schedule.schedule_tree import Loop, computed
+from adcompiler.loopir.nodes import Assign, Binary, Call, Expr, Unary, Var, literal
 from adcompiler.loopir.outer_vectorisation import LEAST_LANES, MOST_LANES
-from adcompiler.loopir.printer import ATOM
 
 BLOCK = 8192  # points per block: partial sums stay accurate, and a block stays in cache
 STRAND = 1024  # points per block of a parallel scan, which runs all iterations of a loop
@@ -96,17 +97,37 @@ def _counts(loop: Loop) -> Callable[[Sequence[int]], tuple[int, int]]:
 
 
 def plan_lines(writer: Writer, kernel: Kernel, k: int) -> None:
-    """Write the plan as text of a kernel's wrapper."""
+    """Write the plan as statements of a kernel's wrapper."""
+    rows = Var(f"rows{k}")
+    writer.add(Assign(rows.name, rows_of(writer, kernel, k)))
+    writer.add(Assign(f"blocks{k}", blocks_of(writer, kernel, k, rows)))
+
+
+def rows_of(writer: Writer, kernel: Kernel, k: int) -> Expr:
+    """The iterations of a block of a nest, for one thread."""
     loop = kernel.nests[k]
     if is_computed(loop.size):
-        writer.line(f"rows{k}, blocks{k} = {LONGEST}, 1")
-        return
-    iterations = writer.text(loop.size, ATOM)
-    products = [" * ".join(writer.text(n, ATOM) for n in shape) or "1" for shape in _inside(loop)]
+        return literal(LONGEST)
     block, most, _ = _limits(kernel, k)
-    inner = f"max({', '.join([*dict.fromkeys(products), '1'])})"
-    writer.line(f"rows{k} = max(1, {block} // {inner}, -(-{iterations} // {most}))")
-    writer.line(f"blocks{k} = -(-{iterations} // rows{k})")
+    products = dict.fromkeys(_product(writer, shape) for shape in _inside(loop))
+    points = Binary("//", literal(block), Call("max", (*products, literal(1))))
+    return Call("max", (literal(1), points, _quotient(writer.written(loop.size), literal(most))))
+
+
+def blocks_of(writer: Writer, kernel: Kernel, k: int, rows: Expr) -> Expr:
+    """The number of blocks of a nest."""
+    size = kernel.nests[k].size
+    return literal(1) if is_computed(size) else _quotient(writer.written(size), rows)
+
+
+def _product(writer: Writer, lengths: Shape) -> Expr:
+    """The product of some lengths."""
+    return reduce(lambda x, y: Binary("*", x, y), map(writer.written, lengths)) if lengths else literal(1)
+
+
+def _quotient(x: Expr, y: Expr) -> Expr:
+    """A quotient rounded up."""
+    return Unary("-", Binary("//", Unary("-", x), y))
 
 
 def _inside(loop: Loop) -> list[Shape]:

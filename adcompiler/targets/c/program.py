@@ -1,0 +1,355 @@
+"""A program as C: a function that checks lengths and calls the kernel, and the size of the memory it needs.
+
+A caller passes the memory, so nothing is allocated, and no function has state.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
+
+from adcompiler.errors import Error
+from adcompiler.frontend.values.sizes import Constraint
+from adcompiler.ir.loop import Item
+from adcompiler.ir.naming import distinct
+from adcompiler.ir.nodes import Array, Const, Element, Func, Size, const
+from adcompiler.ir.types import NUMPY
+from adcompiler.kernels.emit.block_partition import blocks_of, rows_of
+from adcompiler.kernels.emit.emitter import emit
+from adcompiler.kernels.emit.kernel import Buffer, Kernel
+from adcompiler.kernels.emit.writer import Writer
+from adcompiler.kernels.schedule.materialise import scheduled
+from adcompiler.kernels.schedule.schedule_tree import computed
+from adcompiler.loopir.nodes import (
+    Allocate,
+    Assign,
+    Call,
+    Compare,
+    Expr,
+    For,
+    Function,
+    If,
+    Invoke,
+    Return,
+    Stmt,
+    Var,
+    all_of,
+    literal,
+)
+from adcompiler.loopir.rewrite import Restructurer
+from adcompiler.loopir.walk import statements
+from adcompiler.targets.c.expressions import UnknownError
+from adcompiler.targets.c.functions import INDENT, CFile, KernelBody
+from adcompiler.targets.c.names import check_name, local
+from adcompiler.targets.c.values import INDEX_BITS, STORED, TYPES, CArray, CValue
+
+ONE = const(1, "i64")
+WORK = "work"
+
+
+class CProgram:
+    """The C functions of a program: `NAME`, and `NAME_work_size`. Their static functions go to `file`."""
+
+    def __init__(self, file: CFile, func: Func, name: str, compared: Sequence[Constraint] = ()) -> None:
+        check_name(name)
+        self.file, self.name, self.compared = file, name, compared
+        self.kernel: Kernel = emit(scheduled(func))
+        self.func = func = self.kernel.func
+        _check_lengths(self.kernel)
+        self.counts = dict(func.counts)
+        wanted = [*func.size_names, *func.input_names, *func.result_names]
+        order = sorted(range(len(wanted)), key=lambda k: k in self.counts)
+        found = distinct([local(wanted[k]) for k in order], (WORK,))
+        names = [n for _, n in sorted(zip(order, found, strict=True))]
+        split = len(func.size_names), len(func.size_names) + len(func.inputs)
+        self.sizes, self.inputs, self.results = (
+            names[: split[0]],
+            names[split[0] : split[1]],
+            names[split[1] :],
+        )
+        self.outs = [f"_out{k}" for k in range(len(self.kernel.scalars))]
+        direct = {self.kernel.arrays[r] for r in func.results if r.rank}
+        self.temporaries = [b for b in self.kernel.buffers if b.name not in direct]
+        self.worked = [b for b in self.temporaries if not self.is_local(b)]
+
+    def is_local(self, buffer: Buffer) -> bool:
+        """Whether a temporary is so small that it is on the stack."""
+        return buffer.nest is None and buffer.is_small
+
+    # -- signatures ----------------------------------------------------------------------------
+
+    @property
+    def lengths(self) -> list[str]:
+        """The parameters for lengths: those that no other parameter gives."""
+        return [f"int64_t {n}" for k, n in enumerate(self.sizes) if k not in self.counts]
+
+    @property
+    def declaration(self) -> str:
+        """The declaration of the function, without the semicolon."""
+        inputs = [
+            f"const {STORED[i.dtype]} *{n}" if i.rank else f"{STORED[i.dtype]} {n}"
+            for i, n in zip(self.func.inputs, self.inputs, strict=True)
+        ]
+        results = [f"{STORED[r.dtype]} *{n}" for r, n in zip(self.func.results, self.results, strict=True)]
+        return f"int {self.name}({', '.join([*self.lengths, *inputs, *results, f'void *{WORK}'])})"
+
+    @property
+    def size_declaration(self) -> str:
+        """The declaration of the function for the size of the memory."""
+        given = [f"int64_t {self.inputs[position]}" for position in self.counts.values()]
+        return f"size_t {self.name}_work_size({', '.join([*self.lengths, *given]) or 'void'})"
+
+    # -- definitions ---------------------------------------------------------------------------
+
+    @property
+    def definition(self) -> str:
+        """The definitions of both functions, after those of the kernel in `file`."""
+        try:
+            return f"{self._size()}\n{self._call()}"
+        except UnknownError as error:
+            raise Error(
+                f"{self.func.name} needs {error}, which has no C form",
+                remedy="build a library: --emit library",
+            ) from None
+
+    def _size(self) -> str:
+        plan = _Plan(self)
+        total = [plan.bytes(b) for b in self.worked]
+        lines = [*plan.counts(), *plan.lines()]
+        lines += (
+            ["size_t _bytes = 0;", *(f"_bytes += {n};" for n in total), "return _bytes;"] if total else []
+        )
+        return _function(self.size_declaration, lines or ["return 0;"])
+
+    def _call(self) -> str:
+        plan = _Plan(self)
+        checks = plan.checks()
+        blocks = plan.blocks()
+        lengths = {b.name: plan.array_lengths(b.nest, b.shape) for b in self.kernel.buffers}
+        sizes = [plan.bytes(b) for b in self.worked]
+        local_names = [local(n) for n in self.kernel.sizes]
+        run, passed = self._run(lengths, blocks, local_names)
+        called = self._called(passed, plan)
+        plan.read.update(n for n in passed[1] if n not in self.sizes)
+        plan.read.update(n for n in (*blocks, *checks) if not n.isdigit())
+        lines = [*plan.counts(), *(f"if ({n} < 0)\n{INDENT * 2}return 1;" for n in self._signed())]
+        lines += plan.lines()
+        lines += [f"if ({c})\n{INDENT * 2}return 1;" for c in checks]
+        lines += self._memory(sizes)
+        lines += [f"{TYPES[s.dtype]} {out};" for s, out in zip(self.kernel.scalars, self.outs, strict=True)]
+        lines.append(f"{run}({called});")
+        for check in self.func.checks:
+            lines.append(f"if (!{self.outs[self.kernel.scalars.index(check.holds)]})\n{INDENT * 2}return 2;")
+        for result, name in zip(self.func.results, self.results, strict=True):
+            if not result.rank:
+                lines.append(f"*{name} = {self._number(result)};")
+        return _function(self.declaration, [*lines, "return 0;"])
+
+    def _signed(self) -> list[str]:
+        return [n for k, n in enumerate(self.sizes) if k not in self.counts]
+
+    def _run(
+        self, lengths: Mapping[str, Sequence[str]], blocks: Sequence[str], sizes: Sequence[str]
+    ) -> tuple[str, tuple[list[str], list[str]]]:
+        """Write the kernel; return its name, its arguments, and the lengths that it takes."""
+        one_block = frozenset(k for k in range(len(self.kernel.nests)) if not self.has_parts(k))
+        functions = {f.name: f for f in self.kernel.functions}
+        driver = _OneBlock(one_block).function(functions["run"])
+        args: list[CValue | CArray] = [CValue(n, "i64", bits=INDEX_BITS) for n in sizes]
+        texts = [*self.sizes]
+        for given, name in zip(self.func.inputs, self.inputs, strict=True):
+            shape = tuple(self._length(n, sizes) for n in given.shape)
+            args.append(CArray(name, given.dtype, shape) if given.rank else CValue(name, given.dtype))
+            texts.append(f"{name} != 0" if given.dtype == "bool" and not given.rank else name)
+        for buffer in self.kernel.buffers:
+            args.append(CArray(buffer.name, buffer.dtype, tuple(lengths[buffer.name])))
+            texts.append(self._address(buffer))
+        args += [CValue(n, "i64", bits=INDEX_BITS) for n in blocks]
+        texts += blocks
+        results = [s.dtype for s in self.kernel.scalars]
+        found = self.file.kernel_function(self.name, driver, functions, args, results)
+        taken = [n for n in found.lengths if isinstance(n, str)]
+        return found.name, ([texts[k] for k in found.used], taken)
+
+    def _called(self, passed: tuple[list[str], list[str]], plan: _Plan) -> str:
+        return ", ".join([*passed[0], *passed[1], *(f"&{out}" for out in self.outs)])
+
+    def has_parts(self, nest: int) -> bool:
+        """Whether a nest leaves a partial result for each block."""
+        return any(b.nest == nest and b.name not in self.kernel.rows for b in self.kernel.buffers)
+
+    def _length(self, length: Element, sizes: Sequence[str]) -> str:
+        if isinstance(length, Const):
+            return str(int(length.value))
+        assert isinstance(length, Size)
+        return sizes[length.number]
+
+    def _address(self, buffer: Buffer) -> str:
+        """What a call passes for a buffer: a result, or a temporary."""
+        for result, name in zip(self.func.results, self.results, strict=True):
+            if result.rank and self.kernel.arrays[result] == buffer.name:
+                return name
+        return f"_t_{buffer.name}"
+
+    def _memory(self, sizes: Sequence[str]) -> list[str]:
+        """The addresses of the temporaries."""
+        lines = []
+        for b in self.temporaries:
+            if self.is_local(b):
+                lines.append(f"{STORED[b.dtype]} {self._address(b)}[{max(prod(b.lengths), 1)}];")
+        if self.worked:
+            lines.append(f"char *_place = {WORK};")
+        for b, count in zip(self.worked, sizes, strict=True):
+            lines.append(f"{STORED[b.dtype]} *const {self._address(b)} = (void *)_place;")
+            lines.append(f"_place += {count};")
+        if self.worked:
+            lines.pop()
+        return lines
+
+    def _number(self, result: Array) -> str:
+        """A result of rank 0."""
+        if result in self.kernel.scalars:
+            return self.outs[self.kernel.scalars.index(result)]
+        return self.inputs[self.func.inputs.index(result)]
+
+
+class _Plan:
+    """What a function computes from lengths: statements of the loop IR, and the names of their values."""
+
+    def __init__(self, program: CProgram) -> None:
+        self.program, self.kernel = program, program.kernel
+        self.writer = Writer(self.kernel.arrays, tuple(program.sizes), (), {})
+        self.count = 0
+        self.partitions: dict[int, tuple[str, str]] = {}
+        self.read: set[str] = set()  # what the statements compute and others read
+        self.known: dict[Element, str] = {}
+
+    def assign(self, what: str, value: Expr) -> str:
+        name = f"_{what}{self.count}"
+        self.count += 1
+        self.writer.add(Assign(name, value))
+        return name
+
+    def counts(self) -> list[str]:
+        """The lengths that parameters give."""
+        program = self.program
+        pairs = ((program.sizes[k], program.inputs[position]) for k, position in program.counts.items())
+        return [f"const int64_t {size} = {given} > 0 ? {given} : 0;" for size, given in pairs]
+
+    def length(self, length: Element) -> str:
+        """A length: a number, the name of a size, or a variable."""
+        if isinstance(length, Const):
+            return str(max(int(length.value), 0))
+        if isinstance(length, Size):
+            return local(self.kernel.sizes[length.number])
+        if length not in self.known:
+            value = Call("max", (self.writer.written(length), literal(0)))
+            self.known[length] = self.assign("len", value)
+        return self.known[length]
+
+    def partition(self, nest: int) -> tuple[str, str]:
+        """The iterations of a block of a nest, and the number of blocks."""
+        if nest not in self.partitions:
+            if self.program.has_parts(nest):
+                rows = self.assign("rows", rows_of(self.writer, self.kernel, nest))
+                blocks = blocks_of(self.writer, self.kernel, nest, Var(rows))
+                self.partitions[nest] = rows, self.assign("blocks", blocks)
+            else:
+                self.partitions[nest] = "0", "1"
+        return self.partitions[nest]
+
+    def blocks(self) -> list[str]:
+        """The numbers that the kernel takes for all nests."""
+        return [n for k in range(len(self.kernel.nests)) for n in reversed(self.partition(k))]
+
+    def array_lengths(self, nest: int | None, shape: Sequence[Element]) -> list[str]:
+        """The lengths of an array, of which one is the number of blocks."""
+        return [*([] if nest is None else [self.partition(nest)[1]]), *map(self.length, shape)]
+
+    def bytes(self, buffer: Buffer) -> str:
+        """The bytes of a temporary, so that whatever follows it is aligned for any type."""
+        factors = [] if buffer.nest is None else [self.partition(buffer.nest)[1]]
+        for n in buffer.shape:
+            factors.append(self.program.sizes[n.number] if isinstance(n, Size) else self.length(n))
+        self.read.update(f for f in factors if not f.isdigit())
+        size = NUMPY[buffer.dtype].itemsize
+        known = prod((int(f) for f in factors if f.isdigit()), start=size)
+        product = " * ".join([str(known), *(f"(size_t){f}" for f in factors if not f.isdigit())])
+        return product if size == 8 else f"({product} + 7) / 8 * 8"
+
+    def checks(self) -> list[str]:
+        """Conditions under which the lengths of a call do not fit."""
+        found = []
+        for one in self.program.compared:
+            reach, left, right = (self.writer.written(n or ONE) for n in (one.reach, one.left, one.right))
+            test = all_of([
+                Compare(">", reach, literal(0)), Compare("<" if one.at_least else "!=", left, right)
+            ])  # fmt: skip
+            found.append(self.assign("bad", test))
+        return found
+
+    def lines(self) -> list[str]:
+        """The C statements that compute what is read."""
+        params = [*self.program.sizes]
+        values = tuple(map(Var, sorted(self.read)))
+        function = Function("plan", params, [*self.writer.scopes[0], Return(values)])
+        args = [CValue(n, "i64", bits=INDEX_BITS) for n in params]
+        kinds: dict[str, str] = {}
+        body = _PlanBody(self.program.file, "", function, {}, args, kinds)
+        body.run()
+        return [line.removeprefix(INDENT) for line in body.lines]
+
+
+class _PlanBody(KernelBody):
+    """The statements of a plan; what it returns is read by the function around it."""
+
+    def give(self, values: Sequence[Expr]) -> None:
+        for value in values:
+            self.value(value)
+
+
+class _OneBlock(Restructurer):
+    """Runs some nests as one block: not at all if there are no iterations."""
+
+    def __init__(self, nests: frozenset[int]) -> None:
+        self.names = {f"nest{k}" for k in nests}
+
+    def function(self, function: Function) -> Function:
+        return replace(function, body=self.body(function.body))
+
+    def stmt(self, s: Stmt) -> Stmt:
+        match s:
+            case For(body=[Invoke(name=name, args=(_, _, Call(args=(_, size)), *others))]) if (
+                name in self.names
+            ):
+                called = Invoke(name, (literal(0), literal(0), size, *others))
+                return If(Compare(">", size, literal(0)), [called])
+        return super().stmt(s)
+
+
+def _check_lengths(kernel: Kernel) -> None:
+    """Raise an Error if the program computes the length of an array."""
+    func = kernel.func
+    names = {s.name for f in kernel.functions for s in statements(f.body) if isinstance(s, Allocate)}
+    for array, name in kernel.arrays.items():
+        if computed(array.shape) and (name in names or array in func.results):
+            loops = (span for node, span in func.spans.items() if isinstance(node, Item))
+            raise Error(
+                f"{func.name} has an array whose length depends on values, so that the memory it needs is "
+                "unknown before a call",
+                remedy="loop over a parameter, as in for i in range(k), and put the condition in an if "
+                "inside; or use --emit library",
+                source=func.source,
+                span=func.spans.get(array) or next(loops, None),
+            )
+
+
+def _function(head: str, lines: Sequence[str]) -> str:
+    """A definition; parameters that it does not use are marked."""
+    text = "\n".join(lines)
+    params = re.findall(r"(\w+)(?=,|\)$)", head.partition("(")[2])
+    unused = [p for p in params if p != "void" and not re.search(rf"\b{p}\b", text)]
+    body = [*lines[:-1], *(f"(void){p};" for p in unused), lines[-1]]
+    return "\n".join([head, "{", *(f"{INDENT}{line}" for line in body), "}", ""])

@@ -1,0 +1,198 @@
+"""C99 source of functions and their derivatives: what it promises, and that it computes what kernels do."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from judges.c_files import COMPILERS, LIBM, Exported
+
+import adcompiler as adc
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(0.5, 1.5, 7)
+SPECIAL = """
+def formula(a: f64, b: f64):
+    return gamma(a) * erf(b) + j0(a * b) * digamma(a) + exp(-b) * log_ndtr(a - 3) + ndtri(0.3 + 0.1 * b)
+"""
+LOOP = """
+def walk(x: f64[n], steps: i64, rate: f64):
+    s = rate
+    for k in range(steps):
+        if s > 1:
+            s = s * rate - sum(x) / n
+        else:
+            s = s + x[k % n] ** 2 * rate
+    return s
+"""
+CHAIN = """
+def chain(x: f64[n], y: f64[n]):
+    return sum((x[i + 1] - x[i] ** 2) ** 2 * y[i] for i in range(n - 1)) + sum(exp(x) * y) / n
+"""
+SOLVE = """
+def fit(a: f64[n, n], b: f64[n]):
+    s = a @ a.T + 3 * eye(n)
+    return sum(solve(s, b) ** 2) + sum(log(diag(cholesky(s))))
+"""
+WHATS = ("value", "value_and_grad", "hessian")
+MODELS = {
+    "special functions": (SPECIAL, (1.7, 0.4), WHATS),
+    "a loop with a condition": (LOOP, (X, 40, 0.9), WHATS),
+    "neighbours": (CHAIN, (X, X[::-1] + 1), WHATS),
+    "linear algebra": (SOLVE, (RNG.normal(size=(4, 4)), RNG.normal(size=4)), WHATS[:2]),
+}
+
+
+def jit(source: str, what: str, args: tuple[object, ...]) -> list[np.ndarray]:
+    """What compiled kernels compute."""
+    f = adc.compile(source)
+    transforms = {"value": lambda f: f, "jacobian": adc.jacobian, "hessian": adc.hessian, "grad": adc.grad}
+    transforms |= {"value_and_grad": adc.value_and_grad}
+    return flat(transforms[what](f)(*args))
+
+
+def flat(found: object) -> list[np.ndarray]:
+    return [a for part in found for a in flat(part)] if isinstance(found, tuple) else [np.asarray(found)]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_values_and_derivatives_are_those_of_kernels(tmp_path, model):
+    """To 16 units in the last place of the largest entry: orders of sums and functions differ."""
+    source, args, whats = MODELS[model]
+    exported = Exported(tmp_path, source, ",".join(whats))
+    library = exported.library()
+    for what in whats:
+        status, found = exported.called(library, what, *args)
+        assert status == 0
+        for got, want in zip(found, jit(source, what, args), strict=True):
+            np.testing.assert_allclose(got, want, rtol=0, atol=16 * np.spacing(np.abs(want).max()))
+
+
+def test_float32_and_every_type_of_number(tmp_path):
+    source = """
+def f(x: f32[n], k: i64, flag: bool, double: f64[n, 3], m: i64[n]):
+    y = x * k
+    a, b, c = m // k, m % k, m ** 2 + m << 3
+    return y, exp(y) * sum(x), x, flag, x > 1, k, double.sum(axis=0), a, b, c, sum(m)
+"""
+    x, z = np.array([0.5, 2.0], np.float32), np.arange(6.0).reshape(2, 3)
+    exported = Exported(tmp_path, source)
+    head = (
+        "int f(int64_t n, const float *x, int64_t k, uint8_t flag, const double *_double, const int64_t *m, "
+    )
+    assert head in exported.texts["f.h"]
+    library = exported.library()
+    for k in (-3, 0, 2):
+        args = x, k, True, z, np.array([7, -(2**62)])
+        status, found = exported.called(library, "value", *args)
+        assert status == 0
+        for got, want in zip(found, jit(source, "value", args), strict=True):
+            assert got.dtype == want.dtype
+            np.testing.assert_allclose(got, want, rtol=2e-7 if got.dtype == np.float32 else 1e-15)
+
+
+def test_derivatives_in_float32(tmp_path):
+    source = "def f(x: f32[n], a: f32):\n    return sum(tanh(a * x) ** 2) + erf(a) * digamma(x[0])"
+    exported = Exported(tmp_path, source, ",".join(WHATS))
+    library, args = exported.library(), (X.astype(np.float32), np.float32(0.7))
+    for what in WHATS:
+        for got, want in zip(exported.called(library, what, *args)[1], jit(source, what, args), strict=True):
+            assert got.dtype == want.dtype == np.float32
+            np.testing.assert_allclose(got, want, rtol=0, atol=8 * np.spacing(np.abs(want).max()))
+
+
+def test_empty_arrays(tmp_path):
+    exported = Exported(tmp_path, CHAIN.replace(" / n", ""), ",".join(WHATS))
+    library = exported.library()
+    for what in WHATS:
+        status, found = exported.called(library, what, np.zeros(0), np.zeros(0))
+        assert status == 0
+        assert all(not a.size or a == 0 for a in found)
+
+
+def test_lengths_and_values_that_do_not_fit_have_a_status(tmp_path):
+    source = """
+def f(x: f64[n], y: f64[n], i: i64, k: i64):
+    return sum([x[2 * j] * y[j] for j in range(k)]) * x[i % 5]
+"""
+    exported = Exported(tmp_path, source)
+    library, x = exported.library(), np.arange(4.0)
+    calls = {(3, 1): 0, (3, 2): 0, (3, 3): 1, (4, 2): 2, (-1, 2): 2}
+    assert {case: exported.called(library, "value", x, x, *case)[0] for case in calls} == calls
+
+
+def test_how_often_a_loop_runs_does_not_change_the_code(tmp_path):
+    """2,000 iterations are a loop of 2,000 iterations, also backwards."""
+    sizes = []
+    for count in (200, 2000):
+        source = f"def f(x: f64):\n    for k in range({count}):\n        x = sin(x) * 1.01\n    return x"
+        (folder := tmp_path / str(count)).mkdir()
+        exported = Exported(folder, source, "value,grad,hessian")
+        sizes.append(len(exported.texts["f.c"].splitlines()))
+        library = exported.library()
+        for what in ("value", "grad", "hessian"):
+            found = exported.called(library, what, 0.5)[1]
+            np.testing.assert_allclose(found[0], jit(source, what, (0.5,))[0], rtol=1e-12)
+    assert sizes[0] == sizes[1]
+
+
+def test_the_same_text_every_time(tmp_path):
+    texts = [Exported(tmp_path, SOLVE, "value,hessian").texts for _ in range(2)]
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_object_code_calls_only_the_mathematical_library_and_has_no_state(tmp_path, model):
+    source, _, whats = MODELS[model]
+    symbols = Exported(tmp_path, source, ",".join(whats)).symbols()
+    assert symbols.get("U", set()) <= LIBM | COMPILERS
+    assert not symbols.keys() & set("BbCDdGgSs")
+
+
+SANITIZED = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+
+
+@pytest.mark.slow_when(lambda model: model != "neighbours")
+@pytest.mark.parametrize("model", MODELS)
+def test_sanitizers_find_nothing_and_nothing_is_allocated(tmp_path, model):
+    """With arrays that have no element too many; another build ends if it allocates."""
+    source, args, whats = MODELS[model]
+    exported = Exported(tmp_path, source, ",".join(whats))
+    for what in whats:
+        want = np.concatenate([np.ravel(a) for a in jit(source, what, args)])
+        for options, interposed in ((SANITIZED, False), (("-O2",), True)):
+            found = exported.run_alone(what, *args, options=options, interposed=interposed)
+            np.testing.assert_allclose(found, want, rtol=0, atol=16 * np.spacing(np.abs(want).max()))
+
+
+def test_memory_of_unknown_size_is_refused_with_its_place(tmp_path):
+    source = "def f(x: f64, k: i64):\n    s = x\n    while s < 9:\n        s = exp(s)\n    return s"
+    with pytest.raises(adc.Error, match=r"length depends on values.*\n.*while s < 9") as caught:
+        Exported(tmp_path, source, "grad")
+    assert caught.value.line == 3
+    remedied = source.replace("while s < 9:\n", "for i in range(k):\n        if s < 9:\n    ")
+    exported = Exported(tmp_path, remedied, "grad")
+    found = exported.called(exported.library(), "grad", 0.5, 6)[1]
+    np.testing.assert_allclose(found[0], jit(remedied, "grad", (0.5, 6))[0], rtol=1e-14)
+
+
+def test_the_program_on_the_page_about_it(tmp_path):
+    page = (Path(__file__).parents[3] / "docs" / "c_export.md").read_text("utf-8")
+    model = re.search(r'write_text\("""(.*?)"""\)', page, re.DOTALL)
+    program = re.search(r"```c\n(#include.*?)```", page, re.DOTALL)
+    says = re.search(r"\./main\n(.*?)\n", page)
+    assert model
+    assert program
+    assert says
+    exported = Exported(tmp_path, model[1], "value,grad,hessian", ("rate",))
+    for line in re.findall(r"^(?:int|size_t) loss.*;$", page, re.MULTILINE):
+        assert line in exported.texts["loss.h"]
+    (tmp_path / "main.c").write_text(program[1])
+    made = exported.compile("-O2", output="main", sources=["main.c"])
+    assert subprocess.run([made], capture_output=True, text=True, check=True).stdout.strip() == says[1]
