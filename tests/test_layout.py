@@ -25,7 +25,8 @@ ORDER = (
     "targets/numba targets/llvm targets/llvm/vectormath targets/llvm/runtime targets/c",
     "targets/cuda/device targets/cuda/emit targets/cuda targets/cpu",
     "runtime/arguments runtime/programs runtime/reports",
-    "eager/graph eager/variable eager/aggregates explain/why api/pairs api explain/nan explain/tape tape",
+    "eager/graph eager/variable eager/aggregates explain/why explain/page api/pairs api",
+    "explain/nan explain/tape tape",
     "optim fit interop interop/torch interop/jax interop/dask",
     "frontend kernels runtime eager explain dask torch . cli",  # of folders, what holds no module
 )

@@ -29,6 +29,7 @@ from adcompiler.ir.nodes import (
     Shape,
     Size,
 )
+from adcompiler.ir.origins import follow
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import DTYPES, is_float
 from adcompiler.ir.walk import (
@@ -174,6 +175,7 @@ def _outlined(
 ) -> Array:
     """`array` with its needed elements read from separate arrays."""
     new: dict[Element, Element] = {}
+    own: dict[Element, Array] = {}
     for element in elements_of(array.elements):
         made = with_args(element, tuple(new[a] for a in element.args))
         if isinstance(made, Read):
@@ -183,10 +185,12 @@ def _outlined(
             body = substitute(made, {k: Index(p) for p, k in enumerate(axes)})
             temporary = Map(tuple(array.domain[k] for k in axes), body)
             saved[temporary] = None
+            own[element] = temporary
             if element in names:
                 names.setdefault(temporary, names[element])
             made = Read(temporary, tuple(Index(k) for k in axes))
         new[element] = made
+    follow(own, new)
     # Lengths are not temporaries, even if elements share them: the slots of loops have these lengths.
     rebuilt = with_elements(array, lambda elements: tuple(new[e] for e in elements), Replace(moved).resized)
     whole = rebuilt.elements[-1]

@@ -342,10 +342,16 @@ class Function(Displayed):
     @public
     def show(self, stage: str = "ir", *args: Any, wrt: Any = None) -> str:
         """The text of a stage: "source", "ast", "ir", "forward", "propagate", "kernel" (its loops),
-        "loopir" (loops after transforms), "llvm" (code for this machine, after LLVM's passes) or "ptx".
+        "loopir" (loops after transforms), "llvm" (code for this machine, after LLVM's passes) or "ptx"; or
+        "html", a page with all of them side by side.
 
-        It is that for arguments like `args`, else of the last call, else of annotations, else scalars.
+        It is that for arguments like `args`, else of the last call, else of annotations, else scalars. With
+        `args`, the page has rooflines, for which kernels are timed.
         """
+        if stage == "html":
+            from adcompiler.explain.page.html import page
+
+            return page(self, args, wrt)
         return show(self, stage, self._shown(args), wrt)
 
     @public

@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from adcompiler.cli.arguments import Arguments, collect, names_of
 from adcompiler.cli.completion import parameters_in
-from adcompiler.cli.output import AsJson
+from adcompiler.cli.errors import UsageError
+from adcompiler.cli.output import AsJson, Text
 from adcompiler.cli.source import Source, function_of
 from adcompiler.cli.types import Types, typed
 
@@ -21,6 +23,7 @@ Examples:
   adc show model.adc:loss --stage kernel --arg @data.csv --arg b1=250 --arg b2=5e-4
   adc show "sum(exp(-x**2) * y)" --types "f64[n], f64" --stage kernel
   adc show model.adc:loss --stage forward --wrt b1 | less
+  adc show model.adc:loss --html loss.html --arg @data.csv --arg b1=250 --arg b2=5e-4
 """
 
 
@@ -52,9 +55,17 @@ def show_source(
             help="Differentiate with respect to these parameters, as in b1,b2; by default every float one.",
         ),
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html", metavar="FILE", show_default=False,
+            help="Write instead a page with all stages side by side, in which an expression lights up what "
+            "it becomes. With --arg, it has the roofline of each loop nest, for which kernels are timed.",
+        ),
+    ] = None,
     types: Types = None,
     as_json: AsJson = False,
-) -> Listing:  # fmt: skip
+) -> Listing | Text:  # fmt: skip
     """Print SOURCE at a stage of its compilation.
 
     The program is that for the given arguments or types; without either, for annotations, else for scalars.
@@ -62,8 +73,19 @@ def show_source(
     f = typed(function_of(source), None if stage in UNTYPED else types)
     names = names_of(f, wrt, "--wrt") if wrt else None
     args = collect(f, arg) if arg else {}
+    if html is not None:
+        _write(html, f.show("html", *args.values(), wrt=names))
+        return Text(f"wrote {html}", {"function": f.__name__, "html": str(html)})
     text = f.show(stage, *args.values(), wrt=names).rstrip("\n")
     return Listing(f.__name__, stage, text)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, "utf-8")
+    except OSError as error:
+        cause = f"--html {path}: {error.strerror}"
+        raise UsageError(cause, remedy="name a file in a folder that you can write to") from error
 
 
 @dataclass(frozen=True, slots=True)

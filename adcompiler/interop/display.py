@@ -1,4 +1,4 @@
-"""The display of a function in a notebook: signature, source, and value and gradient in LaTeX."""
+"""The display of a function in a notebook: signature, source, value and gradient in LaTeX, and its stages."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 from adcompiler.api.modes import Hessian, Jacobian
 from adcompiler.api.transforms import Derived, Gradient, grad
 from adcompiler.errors import Error, LimitError
+from adcompiler.explain.page.html import embedded
 from adcompiler.interpreter.indexed import Written, length, symbol, to_indexed
 from adcompiler.ir.nodes import Func
 from adcompiler.runtime.programs.specialise import Types
@@ -49,7 +50,8 @@ def formula(f: Any, args: Sequence[Any], gradient: bool) -> str:
 
 
 def html(f: Any) -> str:
-    """The signature, the highlighted source, the equations, and an explanation of the gradients."""
+    """The signature, the highlighted source, the equations; folded, an explanation of the gradients and the
+    explorer."""
     parts = [f"<p><code>{escape(signature(f))}</code></p>"]
     if (source := _source(f)) is not None:
         parts.append(_highlighted(source))
@@ -57,6 +59,8 @@ def html(f: Any) -> str:
         parts.append(f"<div>{escape(equations)}</div>")
     if (text := _explanation(f)) is not None:
         parts.append(f"<details><summary>gradients</summary><pre>{escape(text)}</pre></details>")
+    if (page := _page(f)) is not None:
+        parts.append(page)
     return f'<div class="adc-function">{"".join(parts)}</div>'
 
 
@@ -86,6 +90,16 @@ def _explanation(f: Any) -> str | None:
         return None
     try:
         return str(f.explain())
+    except Error:
+        return None
+
+
+def _page(f: Any) -> str | None:
+    """The explorer, folded."""
+    if f.closure is None:
+        return None
+    try:
+        return embedded(f, _types(f, ()))
     except Error:
         return None
 

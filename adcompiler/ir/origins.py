@@ -74,6 +74,8 @@ class Origins:
     lowered: dict[Origin, list[tuple[Element, int]]] = field(default_factory=dict)  # with its rank
     # NaN and infinities that are known at compile time: where the first was, and whether it was computed.
     constants: dict[str, tuple[Origin, bool]] = field(default_factory=dict)
+    # What became of nodes in kernels: expressions, by identity, each with its node.
+    emitted: dict[int, tuple[Any, Node]] = field(default_factory=dict)
 
     @property
     def computed(self) -> frozenset[str]:
@@ -93,6 +95,12 @@ class Origins:
                 self.nodes[node] = origin
             work += _parts(node)
 
+    def inherit(self, read: Read) -> None:
+        """Give an array that has no origin that of its body."""
+        array = read.array
+        if array not in self.nodes and array.elements and (known := self.nodes.get(array.elements[-1])):
+            self.nodes[array] = known
+
     def derived(self, roots: Iterable[Node], *of: Node, argument: int | None = None) -> None:
         """What `roots` are made of is part of the derivative of the first of `of` that has an origin."""
         for node in of:
@@ -105,12 +113,13 @@ class Origins:
         """What nodes became has their origin, and so has what that is made of, as far as it has none of its
         own: first each has its own, for what is made of a node is not where it comes from."""
         pairs = [(old, new) for each in became for old, new in each.items() if old is not new]
-        pairs = [(old, new) for old, new in pairs if old in self.nodes and not isinstance(new, Read)]
+        pairs = [(old, new) for old, new in pairs if not isinstance(new, Read)]
         for old, new in pairs:
-            if not isinstance(new, UNNAMED):
+            if old in self.nodes and not isinstance(new, UNNAMED):
                 self.nodes.setdefault(new, self.nodes[old])
         for old, new in pairs:
-            self.cover(_parts(new), self.nodes[old])
+            if old in self.nodes:
+                self.cover(_parts(new), self.nodes[old])
 
 
 def _parts(node: Node) -> list[Node]:
@@ -145,6 +154,12 @@ def follow(*became: Mapping[Any, Any]) -> None:
     """Where a table is kept, what nodes became has their origins."""
     if _state.table is not None:
         _state.table.follow(*became)
+
+
+def emitted(made: Any, node: Node) -> None:
+    """Where a table is kept, `made` is what a node is in a kernel."""
+    if _state.table is not None:
+        _state.table.emitted.setdefault(id(made), (made, node))
 
 
 @contextmanager

@@ -225,6 +225,11 @@ class Rewriter:
         self.loops: dict[Loop, Loop] = {}
         self.bodies: list[Rewriter] = []
 
+    @property
+    def became(self) -> tuple[Mapping[Any, Any], ...]:
+        """What nodes became, step by step."""
+        return self.arrays, self.elements
+
     def inner(self, loop: Loop | Ruled) -> Rewriter | None:
         """The rewriter of a loop's body, or of a rule; None if these stay as they are."""
         return type(self)()
@@ -264,7 +269,7 @@ class Rewriter:
         for array in postorder(results, lambda a: () if a in self.arrays else arrays_read(a)):
             if array not in self.arrays:
                 self.arrays[array] = self.array(array if self.stays(array) else self._rebuilt(array))
-        follow(self.arrays, self.elements)
+        follow(*self.became)
         return tuple(self.arrays[r] for r in results)
 
     def _rebuilt(self, array: Array) -> Array:

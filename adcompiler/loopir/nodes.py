@@ -50,10 +50,12 @@ class Expr(Node):
     __slots__ = ()
 
 
+@dataclass(eq=False, slots=True)
 class Stmt(Node):
-    """An effect."""
+    """An effect. In a kernel that is listed, `mark` is the number of the statement that it comes from, which
+    transforms keep."""
 
-    __slots__ = ()
+    mark: int = field(default=0, kw_only=True)
 
 
 # -- expressions -----------------------------------------------------------------------------------

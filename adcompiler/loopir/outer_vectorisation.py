@@ -258,6 +258,7 @@ class _Nest:
             loop.stop,
             [jam(s, self.stored) for s in loop.body],
             kind=loop.kind,
+            mark=loop.mark,
             together=[*fill, *(jam(s, counts) for s in together), *back],
             before=[filled(name, *found) for name, found in self.sums.items()],
             after=[added_up(name, *found) for name, found in self.sums.items()],
@@ -326,18 +327,18 @@ class _VectorStatements(Rewriter):
         """An update of a shared element: of the sum of each lane if there is one, else of the element by all
         lanes."""
         if s.at.array not in self.nest.sums:
-            return LaneTotal(self.access(s.at), self.expr(s.value))
+            return LaneTotal(self.access(s.at), self.expr(s.value), mark=s.mark)
         assert isinstance(s.value, Call)
         _, value = s.value.args
         own = Lane(s.at.array, s.at.indices[1:], row=True)
-        return LaneUpdate(own, Call(s.value.name, (own, self.expr(value))))
+        return LaneUpdate(own, Call(s.value.name, (own, self.expr(value))), mark=s.mark)
 
     def alone(self, s: For) -> LaneByLane:
         """A loop that each lane runs separately."""
         loop = _SingleLane(self.nest.rows).stmt(s)
         assert isinstance(loop, For)
         used = sorted((reads(loop).keys() & self.names) - assigned(loop).keys())
-        return LaneByLane(self.expr(s.start), self.expr(s.stop), loop, used)
+        return LaneByLane(self.expr(s.start), self.expr(s.stop), loop, used, mark=s.mark)
 
     def access(self, at: Access) -> Access:
         name = at.array

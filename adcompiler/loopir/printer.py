@@ -129,54 +129,65 @@ def _tuple(found: tuple[Expr, ...]) -> str:
 
 def lines(body: Iterable[Stmt]) -> Iterator[str]:
     """Statements, each on a line."""
+    return (line for line, _ in placed(body))
+
+
+def placed(body: Iterable[Stmt]) -> Iterator[tuple[str, Stmt]]:
+    """Statements, each on a line, and the statement that each line is of."""
     for s in body:
-        yield from _lines(s)
+        yield from _placed(s)
 
 
-def _lines(s: Stmt) -> Iterator[str]:
+def _placed(s: Stmt) -> Iterator[tuple[str, Stmt]]:
+    match s:
+        case Jam(axis=axis, axes=axes):
+            yield from _block(f"for {', '.join(axes)} in {_range(s)}:  # at once", s, s.together)
+            yield from _block(f"for {axis} in what is left:", s, s.body)
+        case Lanes(axis=axis):
+            yield from placed(s.before)
+            yield from _block(f"for {axis}{LANE} in {_range(s)}:  # lanes", s, s.together)
+            yield from placed(s.after)
+            yield from _block(f"for {axis} in what is left:", s, s.body)
+        case Tiled(axis=axis, body=body):
+            yield from _block(f"for {axis} in {_range(s)}:  # for each tile of {s.inner.axis}", s, body)
+        case For(axis=axis, body=body):
+            yield from _block(f"for {axis} in {_range(s)}:{f'  # {s.note}' * bool(s.note)}", s, body)
+        case While(test=test, body=body):
+            yield from _block(f"while {text(test)}:", s, body)
+        case If(test=test, body=body, otherwise=otherwise):
+            yield from _block(f"if {text(test)}:", s, body)
+            if otherwise:
+                yield from _block("else:", s, otherwise)
+        case LaneByLane(loop=loop):
+            yield from _block("for each lane:", s, [loop])
+        case _:
+            yield _line(s), s
+
+
+def _line(s: Stmt) -> str:
+    """A statement that has no others inside."""
     match s:
         case Assign(name=name, value=value):
-            yield f"{name} = {text(value)}"
+            return f"{name} = {text(value)}"
         case AssignAll(targets=targets, values=values):
-            yield f"{_all(targets)} = {_all(values)}"
+            return f"{_all(targets)} = {_all(values)}"
         case Store(at=at, value=value):
-            yield f"{text(at)} = {text(value)}"
+            return f"{text(at)} = {text(value)}"
         case Update(at=at, op=op, value=value):
-            yield f"{text(at)} {op}= {text(value)}"
+            return f"{text(at)} {op}= {text(value)}"
         case Allocate(name=name, dtype=dtype, shape=shape):
-            yield f"{name} = np.empty({_tuple(shape)}, np.{NUMPY[dtype]})"
-        case Jam(axis=axis, axes=axes):
-            yield from _block(f"for {', '.join(axes)} in {_range(s)}:  # at once", s.together)
-            yield from _block(f"for {axis} in what is left:", s.body)
-        case Lanes(axis=axis):
-            yield from lines(s.before)
-            yield from _block(f"for {axis}{LANE} in {_range(s)}:  # lanes", s.together)
-            yield from lines(s.after)
-            yield from _block(f"for {axis} in what is left:", s.body)
-        case Tiled(axis=axis, body=body):
-            yield from _block(f"for {axis} in {_range(s)}:  # for each tile of {s.inner.axis}", body)
-        case For(axis=axis, body=body):
-            yield from _block(f"for {axis} in {_range(s)}:{f'  # {s.note}' * bool(s.note)}", body)
-        case While(test=test, body=body):
-            yield from _block(f"while {text(test)}:", body)
-        case If(test=test, body=body, otherwise=otherwise):
-            yield from _block(f"if {text(test)}:", body)
-            if otherwise:
-                yield from _block("else:", otherwise)
+            return f"{name} = np.empty({_tuple(shape)}, np.{NUMPY[dtype]})"
         case Break():
-            yield "break"
+            return "break"
         case Return(values=values):
-            yield f"return {_tuple(values)}"
+            return f"return {_tuple(values)}"
         case Invoke(name=name, args=args):
-            yield f"{name}({_all(args)})"
+            return f"{name}({_all(args)})"
         case Comment(text=found):
-            yield f"# {found}"
+            return f"# {found}"
         case Foreign(text=found):
-            yield found
-        case LaneByLane(loop=loop):
-            yield from _block("for each lane:", [loop])
-        case _:
-            raise AssertionError(f"no text for {type(s).__name__}")
+            return found
+    raise AssertionError(f"no text for {type(s).__name__}")
 
 
 def _range(loop: For) -> str:
@@ -184,14 +195,19 @@ def _range(loop: For) -> str:
     return f"range({_all(bounds)})"
 
 
-def _block(head: str, body: list[Stmt]) -> Iterator[str]:
-    yield head
-    yield from (INDENT + line for line in lines(body))
+def _block(head: str, s: Stmt, body: list[Stmt]) -> Iterator[tuple[str, Stmt]]:
+    yield head, s
+    yield from ((INDENT + line, inner) for line, inner in placed(body))
     if not body:
-        yield f"{INDENT}pass"
+        yield f"{INDENT}pass", s
+
+
+def head(function: Function) -> str:
+    """The first line of a function."""
+    return f"def {function.name}({', '.join(function.params)}):"
 
 
 def source(function: Function) -> str:
     """A function."""
-    head = f"def {function.name}({', '.join(function.params)}):"
-    return "\n".join([*_block(head, function.body), ""])
+    body = [INDENT + line for line in lines(function.body)] or [f"{INDENT}pass"]
+    return "\n".join([head(function), *body, ""])

@@ -54,7 +54,7 @@ class _Tiling(Restructurer):
 
     def stmt(self, s: Stmt) -> Stmt:
         if type(s) is For and goes_against(s) and self.is_legal(s):
-            return Tiled(s.axis, s.start, s.stop, s.body, s.step, s.kind)
+            return Tiled(s.axis, s.start, s.stop, s.body, s.step, s.kind, mark=s.mark)
         return s if isinstance(s, Jam) else super().stmt(s)
 
     def is_legal(self, loop: For) -> bool:
@@ -99,5 +99,5 @@ def _narrowed(loop: For, start: Expr, stop: Expr) -> For:
     """A loop with other bounds of its innermost loop."""
     *before, last = loop.body
     if type(last) is not For:
-        return For(loop.axis, start, stop, loop.body)
-    return For(loop.axis, loop.start, loop.stop, [*before, _narrowed(last, start, stop)])
+        return For(loop.axis, start, stop, loop.body, mark=loop.mark)
+    return For(loop.axis, loop.start, loop.stop, [*before, _narrowed(last, start, stop)], mark=loop.mark)

@@ -151,7 +151,16 @@ def several(loop: For, together: list[Stmt]) -> Jam:
     """A loop with statements for several iterations."""
     axes = [f"{loop.axis}.{k}" for k in range(ITERATIONS_AT_ONCE)]
     bounds = loop.start, loop.stop
-    return Jam(loop.axis, *bounds, loop.body, loop.step, loop.kind, together=together, axes=axes)
+    return Jam(
+        loop.axis,
+        *bounds,
+        loop.body,
+        loop.step,
+        loop.kind,
+        together=together,
+        axes=axes,
+        mark=loop.mark,
+    )
 
 
 def _together(body: Sequence[Stmt], own: Collection[str], copies: Sequence[Renamed]) -> Iterator[Stmt]:
@@ -176,5 +185,5 @@ def _extremum(statement: Stmt, copies: Sequence[Renamed]) -> Assign | None:
             values = [copy.expr(new) for copy in copies]
             while len(values) > 1:
                 values = [Call(how, pair) for pair in zip(values[::2], values[1::2], strict=True)]
-            return Assign(name, Call(how, (old, *values)))
+            return Assign(name, Call(how, (old, *values)), mark=statement.mark)
     return None

@@ -246,6 +246,15 @@ def test_show(adc, stage):
     assert done.out == done.out.rstrip() + "\n"
 
 
+def test_show_writes_a_page(adc, tmp_path):
+    page = tmp_path / "page.html"
+    assert adc("show", "a * sin(b)", "--html", str(page)).out == f"wrote {page}\n"
+    assert "<title>f: from source to machine code</title>" in page.read_text("utf-8")
+    refused = adc("show", "a", "--html", str(tmp_path / "none" / "page.html"))
+    assert refused.code == 2
+    assert "help: name a file in a folder" in refused.err
+
+
 def test_show_follows_the_arguments_and_wrt(adc):
     assert "%a: f64[" in adc("show", "a * b", "-a", "a=[1,2]", "-a", "b=2").out
     assert "%a: f64," in adc("show", "a * b").out

@@ -188,6 +188,14 @@ def test_a_derivative_is_shown_as_its_function_was_called():
     assert Reader(adc.hessian(f)._repr_html_()).text.startswith("hessian(f)(x: f64[n])")
 
 
+def test_a_page_has_the_explorer_folded():
+    page = adc.compile(WAVE)._repr_html_()
+    assert "<details><summary>from source to kernel</summary><iframe srcdoc=" in page
+    assert "<script" not in page  # of the explorer it is in an attribute
+    long = "def f(x):\n" + "    x = x * x + sin(x)\n" * 100 + "    return x"
+    assert "iframe" not in adc.compile(long)._repr_html_()
+
+
 def test_source_is_text_and_no_markup():
     text = 'def f(x, y):\n    """<b>bold</b> & more"""\n    return where(x < y, x, y)'
     page = adc.compile(text)._repr_html_()

@@ -425,6 +425,8 @@ class Context:
         read = self.binders.enclose(closed, value.shape, value.element)
         if not self.blame.elsewhere:
             self.names.setdefault(read.array, name)
+        if (table := tracked()) is not None:
+            table.inherit(read)
         self.place(read.array, span)
         return Value(value.shape, read, value.weak, value.held)
 

@@ -83,12 +83,12 @@ Text = tuple[str, int]  # what is printed, and how tightly it binds
 
 def show(func: Func) -> str:
     """The text of `func`, also of one that breaks the invariants of the representation."""
-    return _Printer(func).text()
+    return Printer(func).text()
 
 
 def lengths(func: Func, shape: Shape) -> list[str]:
     """The lengths of a shape as they are printed."""
-    return _Printer(func).lengths(shape)
+    return Printer(func).lengths(shape)
 
 
 def short_lengths(func: Func, shape: Shape, name: str | None = None) -> list[str]:
@@ -102,7 +102,7 @@ def short_lengths(func: Func, shape: Shape, name: str | None = None) -> list[str
 
 def show_name(func: Func, array: Array) -> str:
     """The name of `array` in the text of `func`."""
-    return _Printer(func).arrays[array]
+    return Printer(func).arrays[array]
 
 
 def elements_in(array: Array) -> tuple[Element, ...]:
@@ -177,7 +177,7 @@ def _with_items(order: Sequence[Array]) -> list[Array]:
     return list(found)
 
 
-class _Printer:
+class Printer:
     """The names of one program, and its text."""
 
     def __init__(self, func: Func) -> None:
@@ -185,6 +185,14 @@ class _Printer:
         self.order = _with_items(postorder((*func.inputs, *func.roots), arrays_read))
         self.sizes = self._size_names()
         self.arrays = self._array_names()
+
+    def inner(self, func: Func) -> Printer:
+        """The printer of the body of a loop or a rule."""
+        return Printer(func)
+
+    def width(self, text: str) -> int:
+        """The number of columns of a text."""
+        return len(text)
 
     def _size_names(self) -> list[str]:
         """The name of each size, by number."""
@@ -239,7 +247,7 @@ class _Printer:
 
     def _loop(self, loop: Loop) -> str:
         """`%a, %b = loop backward (%t < n) (%p = %p0, %x = row %xs, %w = all %w) { body }`"""
-        inner = _Printer(self._body_of(loop))
+        inner = self.inner(self._body_of(loop))
         step, *slots = (inner.arrays[s] for s in loop.slots)
         kinds = [""] * len(loop.inits) + ["row "] * len(loop.scanned) + ["all "] * len(loop.consts)
         given = (
@@ -259,7 +267,7 @@ class _Printer:
         labels = [f"x{k}" for k in range(len(array.args))]
         slots: tuple[Input, ...] = inputs_of_rule(array)
         func = Func("rule", slots, (*labels, "r", "dr"), array.roots, (), tuple(self.sizes))
-        inner = _Printer(func)
+        inner = self.inner(func)
         given = [f"{inner.arrays[s]} = {self.arrays[a]}" for s, a in zip(slots, array.args, strict=False)]
         places = [inner.arrays[s] for s in slots[len(given) :]]
         head = f"{self.arrays[array]} = rule {self.arrays[array.value]} ({', '.join((*given, *places))}) {{"
@@ -339,7 +347,7 @@ class _Printer:
         texts, lines = self._texts(array.elements, axes, names)
         *indices, body = (texts[e][0] for e in array.elements)
         last = f"[{', '.join(indices)}] += {body}" if isinstance(array, Accumulate) else body
-        if not lines and len(head) + len(last) < MOST_COLUMNS:
+        if not lines and self.width(head) + self.width(last) < MOST_COLUMNS:
             return f"{head} {last} }}"
         return "\n    ".join((head, *lines, last)) + "\n  }"
 

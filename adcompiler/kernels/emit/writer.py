@@ -11,6 +11,7 @@ from typing import Any
 
 from adcompiler.analysis.affine import shifted
 from adcompiler.ir.nodes import Apply, Array, Const, Element, Index, Read, Select, Size, const
+from adcompiler.ir.origins import emitted
 from adcompiler.ir.types import DTYPES, Dtype, is_float
 from adcompiler.ir.walk import elements_of, postorder
 from adcompiler.kernels.schedule.branches import Conditions
@@ -289,6 +290,7 @@ class Writer:
             made = self.known(element) or self.leaf(element)
             if made is None:
                 made = self.operation(element, [found[a] for a in element.args])
+                emitted(made, element)
                 once = self.uses[element] <= 1
                 if element is root:
                     inline = once and not self.is_invariant(element)

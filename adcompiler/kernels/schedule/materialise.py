@@ -20,6 +20,7 @@ from typing import NamedTuple, Protocol
 from adcompiler.analysis.loop_order import is_short
 from adcompiler.ir import loop as loop_node
 from adcompiler.ir.nodes import Apply, Array, Element, Func, Index, Map, Read, Reduce, Select
+from adcompiler.ir.origins import follow
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import (
     Rewriter,
@@ -114,6 +115,7 @@ class Materialiser(Rewriter):
             (element,) = rewrite((self.elements[part.element],), lambda e: e, dict(places))
             own = Map(tuple(new.domain[k] for k in part.axes), substitute(element, part.places))
             self.made[array, part] = own
+            follow({part.element: own})
             places[self.elements[part.element]] = Read(own, tuple(Index(k) for k in part.axes))
         if not places:
             return new

@@ -8,7 +8,8 @@ are kept where such lengths read them: the loop's body reads them as consts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Array, Const, Element, Func, Index, Map, Read, is_const
@@ -60,6 +61,10 @@ class _Inline(Rewriter):
         loops = dict.fromkeys(a.loop for a in arrays_of(results) if isinstance(a, Item))
         self.lengths.update(a for loop in loops for o in loop.operands for a in lengths_read(o))
         return super().run(results)
+
+    @property
+    def became(self) -> tuple[Mapping[Any, Any], ...]:
+        return (*super().became, *self.rewritten.values())
 
     def array(self, array: Array) -> Array:
         kept = {self.arrays[a] for a in self.lengths if a in self.arrays}

@@ -206,10 +206,7 @@ class Measured:
             yield from (f"  {what if k == 0 else ' ' * len(what)} {line}" for k, line in enumerate(lines))
         for k, work in enumerate(self.nests):
             yield f"  nest {k}: {', '.join(work.loops)}: computes {', '.join(work.made)}"
-            yield from (f"    {line}" for line in _nest(work, ceilings(self.each[k]), self.seconds[k]))
-            yield from (
-                f"    {'because' if n == 0 else '       '}   {r}" for n, r in enumerate(self.reasons[k])
-            )
+            yield from (f"    {line}" for line in self.nest(k))
         if self.products:
             plural = "s" * (self.products > 1)
             yield f"  then: {self.products} matrix product{plural} by BLAS, not timed apart"
@@ -219,6 +216,12 @@ class Measured:
             yield f"  outside loops: {_counts(self.rest.operations)}"
         if None in self.seconds:
             yield "  nests are timed one by one only on x86"
+
+    def nest(self, k: int) -> Iterator[str]:
+        """Of one nest, what it does, how long that takes, and why; the first ten columns say what a line is
+        about."""
+        yield from _nest(self.nests[k], ceilings(self.each[k]), self.seconds[k])
+        yield from (f"{'because' if n == 0 else '':<10}{r}" for n, r in enumerate(self.reasons[k]))
 
     def fields(self) -> dict[str, Any]:
         """The report as fields, in seconds, bytes and operations."""

@@ -162,8 +162,8 @@ def in_bytes(amount: int) -> str:
     return f"{amount} B" if found is None else f"{amount / found[1]:.3g} {found[0]}"
 
 
-def again(program: SplitProgram, part: Propagate) -> Iterator[str]:
-    """The primitives of forward that stand in propagate too, with the lines that they come from."""
+def recomputed(program: SplitProgram, part: Propagate) -> Iterator[Apply]:
+    """The operations of forward that stand in propagate too."""
     forward = program.parts.forward
     available: list[Array] = [*forward.inputs, *forward.results]
     given: dict[Array, Array] = {i: available[k] for i, k in zip(part.func.inputs, part.reads, strict=False)}
@@ -171,11 +171,17 @@ def again(program: SplitProgram, part: Propagate) -> Iterator[str]:
     reached = postorder(results, lambda a: () if a in available else arrays_read(a))
     here = elements_of(e for a in reached if a not in available for e in a.elements)
     theirs = set(elements_of(e for a in arrays_of(forward.results) for e in a.elements))
-    lines: dict[str, int] = {}
     for element in here:
         if isinstance(element, Apply) and element in theirs and element.axes:
-            span = forward.spans.get(element)
-            where = f"{element.op}, line {span.line}" if span is not None else element.op
-            lines[where] = lines.get(where, 0) + 1
+            yield element
+
+
+def again(program: SplitProgram, part: Propagate) -> Iterator[str]:
+    """The primitives of forward that stand in propagate too, with the lines that they come from."""
+    lines: dict[str, int] = {}
+    for element in recomputed(program, part):
+        span = program.parts.forward.spans.get(element)
+        where = f"{element.op}, line {span.line}" if span is not None else element.op
+        lines[where] = lines.get(where, 0) + 1
     for where, times in lines.items():
         yield where if times == 1 else f"{where} ({times} times)"

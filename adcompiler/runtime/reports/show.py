@@ -36,7 +36,7 @@ class Shown(Traceable, Protocol):
 def show(f: Shown, stage: str, types: Types, wrt: Any) -> str:
     """The text of `f` for arguments of these types at a stage."""
     if stage not in STAGES:
-        raise Error(f"unknown stage {stage!r}", remedy=f"use one of {', '.join(STAGES)}")
+        raise Error(f"unknown stage {stage!r}", remedy=f"use one of {', '.join(STAGES)}, html")
     return STAGES[stage](f, types, wrt)
 
 

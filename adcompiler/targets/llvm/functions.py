@@ -39,6 +39,7 @@ from adcompiler.loopir.vector_statements import LANE, Lane, LaneByLane, Lanes, L
 from adcompiler.loopir.walk import accesses, assigned, names, statements
 from adcompiler.targets.llvm.blocks import ASK, POLL_ELEMENTS, STRIP_ITERATIONS, SUM_STRIP_ITERATIONS
 from adcompiler.targets.llvm.loops import Loops
+from adcompiler.targets.llvm.places import located
 from adcompiler.targets.llvm.python_functions import LETTERS, Routine, call, routine, source
 from adcompiler.targets.llvm.tables import SOURCES, TYPES
 from adcompiler.targets.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal, typed
@@ -78,7 +79,7 @@ class Module:
             if name not in self.definitions:
                 raise UnsupportedError
             names = iter([f"%p{k}" for k in range(len(parts))])
-            inside = Function(self)
+            inside = Function(self, name)
             for param, arg in zip(self.definitions[name].function.params, args, strict=True):
                 inside.bind(param, arg.named(names))
             inside.run(name)
@@ -100,7 +101,7 @@ class Module:
         parts = [p for v in known.values() for p in v.parts]
         name = f"share{len(self.compiled)}"
         self.compiled[name] = ""
-        inside = Function(self)
+        inside = Function(self, name)
         slots = [inside.load("%data", k, p.type) for k, p in enumerate(parts)]
         inside.lines.append(f"%context = load ptr, ptr {inside.slot('%data', len(parts))}")
         texts = iter([s.text for s in slots])
@@ -123,8 +124,10 @@ class Module:
 class Function(Loops):
     """One function of a module: its statements."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, name: str = "") -> None:
         super().__init__(module.needs, module.lanes)
+        if name and module.needs.places is not None:
+            self.scope = module.needs.places.subprogram(name, module.needs.hints)
         self.module, self.low_trips = module, module.low_trips
         self.exits: list[str] = []
         self.inside = False  # whether inside a loop over elements
@@ -147,7 +150,10 @@ class Function(Loops):
     def body(self, found: Sequence[Stmt]) -> None:
         """Statements in order."""
         for s in found:
+            first = len(self.lines)
             self.statement(s)
+            if self.scope is not None:
+                self.lines[first:] = located(self.lines[first:], self.location(s.mark))
 
     def statement(self, s: Stmt) -> None:
         match s:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from adcompiler.targets.llvm.libmvec import Set
+from adcompiler.targets.llvm.places import Places
 
 
 class UnsupportedError(Exception):
@@ -75,12 +76,14 @@ class Needs:
     although nothing calls them yet, and loop metadata.
 
     `vectors` are those for which mathematics is vectorised; None if it is not. In `mixed` kernels numbers of
-    different sizes occur in one loop; with `doubles` some have 64 bits.
+    different sizes occur in one loop; with `doubles` some have 64 bits. In a module that is listed,
+    instructions have `places`.
     """
 
     vectors: Set | None = None
     mixed: bool = False
     doubles: bool = True
+    places: Places | None = None
     declared: dict[str, str] = field(default_factory=dict)
     results: dict[str, str] = field(default_factory=dict)  # result types of our functions
     asking: set[str] = field(default_factory=set)  # our functions that may give up
@@ -93,8 +96,10 @@ class Needs:
         """The declarations before the functions."""
         kept = ", ".join(f"ptr @{name}" for name in sorted(self.kept))
         used = f"appending global [{len(self.kept)} x ptr] [{kept}]"
-        return [f'@llvm.compiler.used = {used}, section "llvm.metadata"'] * bool(kept) + [
-            *self.declared.values()
+        return [
+            *[f'@llvm.compiler.used = {used}, section "llvm.metadata"'] * bool(kept),
+            *self.declared.values(),
+            *([] if self.places is None else self.places.head(self.hints)),
         ]
 
     @property

@@ -15,6 +15,7 @@ from adcompiler.loopir import nodes as loopir
 from adcompiler.targets.llvm.blocks import CONTEXT, POLL, STATE
 from adcompiler.targets.llvm.functions import Function, Module
 from adcompiler.targets.llvm.libmvec import vectors
+from adcompiler.targets.llvm.places import Places
 from adcompiler.targets.llvm.tables import BYTES, TYPES
 from adcompiler.targets.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal
 
@@ -67,6 +68,7 @@ class KernelSource(NamedTuple):
     written: int = 0
     heavy: bool = False  # whether loops inside the iterations of nests poll
     low_trips: bool = False  # whether loops in iterations of program loops are short
+    located: bool = False  # whether instructions have the places of their statements
 
 
 def translated(source: KernelSource, contiguous: bool) -> Code:
@@ -190,7 +192,7 @@ def _define_run(
     """The kernel as a function that stores its results and returns whether it gave up. LLVM knows that
     parameters do not alias; program loops are inside. Returns the results."""
     parts = [p for g in given for p in g.parts]
-    inside = Function(module)
+    inside = Function(module, "run")
     names = iter([f"%p{k}" for k in range(len(parts))])
     for param, value in zip(source.params, given, strict=True):
         inside.bind(param.name, value.named(names))
@@ -221,7 +223,8 @@ def _needs(source: KernelSource) -> Needs:
     """The mathematics of a kernel: vectorised if it has arrays."""
     kinds = {p.dtype for p in source.params if p.rank}
     found = vectors() if kinds and not source.precise else None
-    return Needs(found, len(kinds - {"bool"}) > 1, not kinds <= {"f32", "bool"})
+    places = Places() if source.located else None
+    return Needs(found, len(kinds - {"bool"}) > 1, not kinds <= {"f32", "bool"}, places)
 
 
 def _number(code: Function, given: Value, dtype: Dtype) -> Value:

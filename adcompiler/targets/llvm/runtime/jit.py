@@ -225,6 +225,14 @@ def _compiled(text: str, level: int) -> bytes:
     return compiled
 
 
+def assembled(text: str) -> str:
+    """The assembly of a module of LLVM IR."""
+    level = optimisation()
+    with optimised(text, level=level) as module:
+        found: str = _builder(level)[0].emit_assembly(module)
+    return found
+
+
 @cache
 def _builder(level: int) -> tuple[Any, Any]:
     """The target machine and the pass builder, shared by all kernels because llvmlite leaks some of their

@@ -34,6 +34,7 @@ _ARGUMENT = re.compile(rf"{_VECTOR} (?:[a-z]+ )*{_OPERAND}(?:, |$)")
 _REPLACED = re.compile(rf" fdiv [a-z ]*{_VECTOR} |@llvm\.sqrt\.v|@adc_\w+_v|@_ZGVeN")
 _DEFINED = re.compile(r"define [^\n]*?@([\w.$]+)\(")
 _APART = re.compile(r"(@adc_\w+_v\d+f\d+)\(")
+_PLACE = re.compile(r", !dbg !\d+")
 _ONE = re.compile(r"splat \(\w+ 1\.0+e\+00\)|<(?:\w+ 1\.0+e\+00(?:, )?)+>")
 FUNCTIONS = {**NEWTON, **ELEMENTARY}
 MOST_INLINED = 64  # operations of a function
@@ -65,7 +66,13 @@ class Replaced:
                 self.changed.add(found[1])
 
     def line(self, line: str) -> str:
-        """One line."""
+        """One line, at the same place in the source."""
+        new = self._line(line)
+        if new is line or "!dbg" not in line:
+            return new
+        return new + "".join(_PLACE.findall(line))
+
+    def _line(self, line: str) -> str:
         if self.inlines and " fdiv " in line and (found := _QUOTIENT.match(line)):
             result, vector, a, x = found.groups()
             what, args = ("reciprocal", ()) if _ONE.fullmatch(a) else ("quotient", (a,))

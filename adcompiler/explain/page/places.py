@@ -1,0 +1,150 @@
+"""Places in the source, numbered, and the nodes of programs that come from them.
+
+The table of origins (`ir/origins.py`) follows nodes through rewriting and differentiation. A node without
+an origin in the source that is shown has no place: a page lights nothing rather than something wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import NamedTuple
+
+from adcompiler.errors import Source, Span
+from adcompiler.frontend.grammar import tree
+from adcompiler.ir.nodes import Array, Node, Read
+from adcompiler.ir.origins import Origin, Origins
+
+
+class Mark(NamedTuple):
+    """Columns `start` to `end` of a line, and the places that they come from. `values` are further places:
+    those where the value of a name was computed."""
+
+    start: int
+    end: int
+    places: tuple[int, ...]
+    values: tuple[int, ...] = ()
+
+
+class Line(NamedTuple):
+    """A line of a listing; its marks are nested."""
+
+    text: str
+    marks: tuple[Mark, ...] = ()
+
+    @property
+    def places(self) -> set[int]:
+        """All the places that parts of the line come from."""
+        return {place for mark in self.marks for place in mark.places}
+
+
+class Places:
+    """The places of one source: spans, numbered from 1 in the order of the text, outer ones first."""
+
+    def __init__(self, source: Source, table: Origins) -> None:
+        self.source, self.table = source, table
+        trees = (span for key, span in table.trees if key == id(source))
+        found = (self._span(origin) for origin in chain(table.nodes.values(), table.lowered))
+        spans = dict.fromkeys(chain(trees, (span for span in found if span is not None)))
+        self.spans = sorted(spans, key=_order)
+        self.numbers = {span: k for k, span in enumerate(self.spans, 1)}
+        self.values = self._values()
+
+    def _span(self, origin: Origin) -> Span | None:
+        """The place of an origin; of what a function elsewhere computes, the call in this source."""
+        around = ((w.source, w.span) for w in reversed(origin.within) if w.kind == "call")
+        places = chain(((origin.source, origin.span),), around)
+        return next((span for source, span in places if source == self.source), None)
+
+    def _values(self) -> dict[int, tuple[int, ...]]:
+        """The places of what was computed elsewhere, by the places of names and repeated expressions."""
+        found: dict[int, dict[int, None]] = {}
+        for origin, lowered in self.table.lowered.items():
+            span = self._span(origin)
+            if span is not None:
+                here = self.numbers[span]
+                for element, _ in lowered:
+                    found.setdefault(here, {}).update(dict.fromkeys(p for p in self.of(element) if p != here))
+        return {place: tuple(others) for place, others in found.items() if others}
+
+    def of(self, node: Node) -> tuple[int, ...]:
+        """The places of a node: one, or none."""
+        if isinstance(node, Read):
+            return self.of(node.array)
+        origin = self.origin(node)
+        span = None if origin is None else self._span(origin)
+        return () if span is None else (self.numbers[span],)
+
+    def origin(self, node: Node) -> Origin | None:
+        """The origin of a node; of an array that has none of its own, that of its body."""
+        found = self.table.nodes.get(node)
+        if found is None and isinstance(node, Array) and node.elements:
+            found = self.table.nodes.get(node.elements[-1])
+        return found
+
+    def of_all(self, nodes: Iterable[Node]) -> tuple[int, ...]:
+        """The places of several nodes, in order."""
+        return tuple(sorted({place for node in nodes for place in self.of(node)}))
+
+    def is_name(self, place: int) -> bool:
+        """Whether a variable stands at a place."""
+        return isinstance(self.table.trees.get((id(self.source), self.spans[place - 1])), tree.Name)
+
+    def inside(self, place: int) -> tuple[int, ...]:
+        """The places inside another one."""
+        outer = self.spans[place - 1]
+        return tuple(k for k, s in enumerate(self.spans, 1) if k != place and contains(outer, s))
+
+    def text(self, place: int) -> str:
+        """The source at a place, on one line."""
+        span, lines = self.spans[place - 1], self.source.text.split("\n")
+        stretch = lines[span.line - 1 : span.end_line]
+        if not stretch:
+            return ""
+        stretch[-1] = stretch[-1][: span.end_column - 1]
+        stretch[0] = stretch[0][span.column - 1 :]
+        return " ".join(" ".join(stretch).split())
+
+    def line(self, place: int) -> int:
+        """The number of the line of the file that a place begins in."""
+        return self.spans[place - 1].line + self.source.first_line - 1
+
+    def listing(self) -> list[Line]:
+        """The source, its expressions marked."""
+        lines = self.source.text.rstrip("\n").split("\n")
+        marks: list[list[Mark]] = [[] for _ in lines]
+        for place, span in enumerate(self.spans, 1):
+            for number in range(span.line, min(span.end_line, len(lines)) + 1):
+                text = lines[number - 1]
+                start = span.column - 1 if number == span.line else len(text) - len(text.lstrip())
+                end = span.end_column - 1 if number == span.end_line else len(text.rstrip())
+                if start < end:
+                    marks[number - 1].append(self._mark(start, end, place))
+        return [Line(text, tuple(nested(m))) for text, m in zip(lines, marks, strict=True)]
+
+    def _mark(self, start: int, end: int, place: int) -> Mark:
+        values = self.values.get(place, ())
+        if self.is_name(place):
+            return Mark(start, end, (place,), values)
+        return Mark(start, end, (place, *values))
+
+
+def _order(span: Span) -> tuple[int, int, int, int]:
+    return span.line, span.column, -span.end_line, -span.end_column
+
+
+def contains(outer: Span, inner: Span) -> bool:
+    """Whether a span lies within another one."""
+    starts = (outer.line, outer.column) <= (inner.line, inner.column)
+    return starts and (inner.end_line, inner.end_column) <= (outer.end_line, outer.end_column)
+
+
+def nested(marks: Iterable[Mark]) -> Iterator[Mark]:
+    """Marks in order, outer ones first, without those that cross one before."""
+    ends: list[int] = []
+    for mark in sorted(marks, key=lambda m: (m.start, -m.end)):
+        while ends and ends[-1] <= mark.start:
+            ends.pop()
+        if not ends or mark.end <= ends[-1]:
+            ends.append(mark.end)
+            yield mark

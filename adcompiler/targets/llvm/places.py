@@ -1,0 +1,53 @@
+"""The places of instructions: which statement of the loop IR each comes from, as LLVM's debug locations.
+
+They are written only into a module that is listed (`runtime/assembly.py`). The line of a location is the mark
+of a statement, which LLVM's passes carry to the assembly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+FILE, UNIT, TYPE = "kernel", "distinct !DICompileUnit", "!DISubroutineType"
+
+
+class Places:
+    """The debug information of one module: a subprogram for each function whose statements have marks."""
+
+    def __init__(self) -> None:
+        self.file = self.unit = self.type = -1
+
+    def head(self, hints: list[str]) -> list[str]:
+        """The lines of the module that make LLVM keep the locations; their nodes are added to `hints`."""
+        if self.unit < 0:
+            return []
+        version = _add(hints, '!{i32 2, !"Debug Info Version", i32 3}')
+        return [f"!llvm.dbg.cu = !{{!{self.unit}}}", f"!llvm.module.flags = !{{!{version}}}"]
+
+    def subprogram(self, name: str, hints: list[str]) -> int:
+        """The number of the node of a new function."""
+        if self.unit < 0:
+            self.file = _add(hints, f'!DIFile(filename: "{FILE}", directory: "")')
+            kind = "language: DW_LANG_C, emissionKind: LineTablesOnly"
+            self.unit = _add(hints, f"{UNIT}(file: !{self.file}, {kind})")
+            self.type = _add(hints, f"{TYPE}(types: !{_add(hints, '!{}')})")
+        parts = (
+            f'name: "{name}", scope: !{self.file}, file: !{self.file}, type: !{self.type}',
+            f"spFlags: DISPFlagDefinition, unit: !{self.unit}",
+        )
+        return _add(hints, f"distinct !DISubprogram({', '.join(parts)})")
+
+
+def _add(hints: list[str], node: str) -> int:
+    hints.append(f"!{len(hints)} = {node}")
+    return len(hints) - 1
+
+
+def located(lines: Sequence[str], place: str) -> list[str]:
+    """Instructions with a location, where they have none."""
+    return [_located(line, place) for line in lines]
+
+
+def _located(line: str, place: str) -> str:
+    is_instruction = line and not line.endswith(":") and "!dbg" not in line
+    return f"{line}, !dbg {place}" if is_instruction else line

@@ -1,0 +1,268 @@
+"""The page of a function: what each expression of the source becomes, at every stage."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import adcompiler as adc
+from adcompiler.explain.page.explorer import explore
+from adcompiler.explain.page.html import document, resource
+
+MISRA = "b1 * (1 - exp(-b2 * x))"
+RESIDUALS = "sum((y - X @ w)**2)"
+LOOP = """def f(x, rate):
+    for _ in range(3):
+        s = sin(x)
+        x = x + rate * s
+    return x if x > 0 else 2.0 * x
+"""
+
+
+class Explored:
+    """A page, asked for the lines that an expression of the source becomes."""
+
+    def __init__(self, f, *args, **options):
+        self.f = f
+        self.page = explore(f, f.describe(args, {})[0] if args else f._shown(()), **options)
+        self.columns = {c.key: c for c in self.page.columns}
+
+    def lines(self, key, expression, tab=0):
+        """The lines of a column that come from an expression, if only in part."""
+        places = self.page.places
+        wanted = {k for k in places.numbers.values() if places.text(k) == expression}
+        assert wanted, f"{expression} is no place"
+        return [line.text.strip() for line in self.columns[key].tabs[tab].lines if line.places & wanted]
+
+    def parts(self, key, expression, tab=0):
+        """The parts of lines that come from an expression."""
+        places = self.page.places
+        wanted = {k for k in places.numbers.values() if places.text(k) == expression}
+        return [
+            line.text[m.start : m.end]
+            for line in self.columns[key].tabs[tab].lines
+            for m in line.marks
+            if wanted & set(m.places)
+        ]
+
+    def text(self, key, tab=0):
+        return "\n".join(line.text for line in self.columns[key].tabs[tab].lines)
+
+
+@cache
+def misra():
+    return Explored(adc.compile(MISRA, name="misra", args="b1, b2, x"), 250.0, 5e-4, np.ones(5))
+
+
+# -- what an expression becomes ----------
+
+
+def test_an_expression_lights_up_its_operation_at_every_stage():
+    page = misra()
+    assert page.parts("source", "exp(-b2 * x)") == ["exp(-b2 * x)"]
+    assert page.parts("ir", "exp(-b2 * x)") == ["exp(-(%b2 * %x[i]))"]
+    assert page.lines("forward", "exp(-b2 * x)") == ["%t0 = array (i < n) { exp(-(%b2 * %x[i])) }"]
+    assert "v0 = math.exp(-(b2 * x[i0]))" in page.lines("kernel", "exp(-b2 * x)", 1)
+    assert page.lines("kernel", "b1", 0) == []  # a parameter is no operation
+
+
+def test_the_derivative_of_an_expression_is_part_of_what_it_becomes():
+    page = misra()
+    assert page.parts("propagate", "b1 * (1 - exp(-b2 * x))") == [
+        "%db1 = reduce sum (| i < n)", "%dr[i] * %t1[i]", "%dr[i] * %b1",
+    ]  # fmt: skip
+    assert page.parts("propagate", "exp(-b2 * x)")[-1] == "%1[i] * %t0[i]"
+    assert page.lines("kernel", "-b2 * x", 2)[-1] == "part2[block] = db2"
+
+
+def test_reductions_and_products_of_matrices():
+    f = adc.compile(RESIDUALS, args="w, X, y")
+    page = Explored(f, np.ones(2), np.ones((3, 2)), np.ones(3))
+    assert page.parts("ir", "X @ w")[0] == "%0 = reduce sum (i < m, j < 1 | k < n)"
+    (total,) = page.parts("ir", RESIDUALS)
+    assert total.startswith("%r = reduce sum (| i < m)")
+    assert page.lines("kernel", "X @ w", 0)[0].startswith("t_sum = 0.0")
+    assert all("reduce_add" in x or "=" in x for x in page.lines("kernel", RESIDUALS, 0))
+
+
+def test_loops_and_conditions():
+    page = Explored(adc.compile(LOOP))
+    assert [p for p in page.parts("ir", "sin(x)") if "sin" in p]
+    assert [p for p in page.parts("propagate", "sin(x)") if "cos" in p]
+    assert any("math.sin" in line for line in page.lines("kernel", "sin(x)"))
+    assert page.parts("ir", "x > 0")
+
+
+def test_a_name_lights_up_where_its_value_was_computed():
+    page = Explored(adc.compile("def f(x):\n    s = sin(x)\n    return s * s"))
+    line = page.columns["source"].tabs[0].lines[2]
+    name = next(m for m in line.marks if line.text[m.start : m.end] == "s")
+    assert [page.page.places.text(p) for p in name.values] == ["sin(x)"]
+
+
+def test_an_expression_that_is_written_twice_is_computed_once():
+    page = Explored(adc.compile("def f(x):\n    return sin(x) + 2.0 * sin(x)"))
+    both = [p for k, p in page.page.places.values.items() if page.page.places.text(k) == "sin(x)"]
+    assert both
+    assert len(page.parts("source", "sin(x)")) == 2
+    assert len([p for p in page.parts("ir", "sin(x)") if p == "sin(%x)"]) == 1
+
+
+def test_definitions_that_are_called():
+    page = Explored(adc.compile("def half(x):\n    return x / 2.0\ndef f(x):\n    return half(x) + 1.0"))
+    assert page.parts("ir", "x / 2.0") == ["%x / 2.0"]
+
+
+def test_functions_of_the_prelude_are_at_their_call():
+    page = Explored(adc.compile("sum(expm(A))"), np.ones((2, 2)))
+    assert page.parts("ir", "expm(A)")
+
+
+def test_the_assembly_has_the_places_of_its_statements():
+    page = misra()
+    tab = page.columns["assembly"].tabs[0]
+    assert tab.lines[0].text.endswith(":")
+    lit = page.lines("assembly", "exp(-b2 * x)")
+    assert lit
+    assert len(lit) < len(tab.lines)
+    assert not any(line.marks for line in tab.lines if line.text.endswith(":"))
+
+
+@pytest.mark.parametrize("stage", ["ir", "forward"])
+@pytest.mark.parametrize("text", [MISRA, LOOP, "where(a > 0, a**2, -a) * 2.0**(-b)"])
+def test_programs_are_printed_as_show_prints_them(text, stage):
+    f = adc.compile(text)
+    assert Explored(f).text(stage) == f.show(stage).rstrip("\n")
+
+
+# -- columns ----------
+
+
+def test_propagate_has_a_tab_for_each_pattern_of_none():
+    page = Explored(adc.compile("def f(x, y):\n    return x * y, sin(x)"), assembles=False)
+    titles = [tab.title for tab in page.columns["propagate"].tabs]
+    assert titles == ["dr0, dr1", "dr0, dr1 = None", "dr0 = None, dr1"]
+    assert "cos" not in page.text("propagate", 1)
+    kernels = [tab.title for tab in page.columns["kernel"].tabs]
+    assert kernels == ["value", "forward", *(f"propagate {t}" for t in titles)]
+
+
+def test_many_results_have_some_of_their_patterns():
+    page = Explored(adc.compile("def f(x):\n    return x, 2.0 * x, 3.0 * x, 4.0 * x"), assembles=False)
+    assert len(page.columns["propagate"].tabs) == 8
+
+
+def test_without_a_gradient_there_is_a_reason():
+    page = Explored(adc.compile("def f(k: i64):\n    return k + 1"))
+    assert "no gradient" in page.columns["propagate"].missing
+    assert "k + 1" in "".join(page.lines("source", "k + 1"))
+
+
+def test_derivatives_have_pages():
+    page = Explored(adc.grad(adc.compile("x * sin(x)")))
+    assert any("cos" in p for p in page.parts("ir", "sin(x)"))
+
+
+# -- what becomes of values ----------
+
+
+def test_saved_and_fused_values_have_reasons():
+    text = "def f(x, y):\n    p = exp(x)\n    q = p + y\n    return sum(p * q)"
+    page = Explored(adc.compile(text), np.ones(3), np.ones(3), assembles=False).page
+    fates = {fate.name: fate for fate in page.fates}
+    assert fates["p"].propagate == "saved"
+    assert "`p * q`" in fates["p"].why
+    assert fates["p"].kernel.startswith("fused")
+    assert [page.places.text(p) for p in fates["p"].places] == ["exp(x)"]
+
+
+def test_values_over_pairs_are_computed_again():
+    f = adc.compile("sum(exp(-c * (a - b)**2) for a in x for b in x)", args="x, c")
+    page = Explored(f, np.ones(3), 2.0, assembles=False).page
+    assert "exp" in page.again
+
+
+# -- the page ----------
+
+
+class Reader(HTMLParser):
+    """Checks that tags are balanced; collects texts of elements, scripts, and attributes."""
+
+    VOID = ("meta",)
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.scripts, self.attributes, self.words = [], [], [], {}
+        self.feed(page)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        self.attributes += given.items()
+        if tag not in self.VOID:
+            self.open.append((tag, given.get("id", "")))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop()[0] == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1][0] == "script":
+            self.scripts.append(data)
+        for _, name in self.open:
+            self.words[name] = self.words.get(name, "") + data
+
+
+HOSTILE = '''def f(x):
+    """</script><script>alert(1)</script> "quoted" & <img src=x onerror='alert(2)'>"""
+    # </style></pre><svg onload=alert(3)> \u2028 \ue0000\ue001
+    return x * 2.0 if x < 1.0 else x
+'''
+
+
+def test_texts_are_no_markup():
+    f = adc.compile(HOSTILE, name="f")
+    page = document(Explored(f, assembles=False).page)
+    found = Reader(page)
+    assert found.scripts == [resource("page.js")]
+    names = {name for name, _ in found.attributes}
+    assert not [n for n in names if n.startswith("on") or n in ("src", "href", "style")]
+    assert found.words["source-0"].rstrip("\n") == HOSTILE.rstrip("\n")
+    assert "<script>alert" not in page
+
+
+def test_the_page_asks_for_nothing_from_elsewhere():
+    page = document(misra().page)
+    Reader(page)
+    policy = next(v for k, v in Reader(page).attributes if k == "content" and "default-src" in v)
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "://" not in page.replace("http-equiv", "")
+
+
+def test_marks_name_the_places_of_the_source():
+    page = misra().page
+    found = Reader(document(page))
+    places = json.loads(dict(found.attributes)["data-places"])
+    assert [p["text"] for p in places.values()][:2] == [MISRA, "b1"]
+    named = {int(n) for k, v in found.attributes if k in ("data-at", "data-values") for n in v.split()}
+    assert named == set(page.places.numbers.values())
+
+
+def test_show_returns_the_page():
+    f = adc.compile("sin(x) * y", name="wave")
+    assert "from source to machine code" in f.show("html")
+    with pytest.raises(adc.Error, match="ptx, html"):
+        f.show("htm")
+
+
+def test_rooflines_are_those_of_the_report(monkeypatch):
+    monkeypatch.setattr("adcompiler.runtime.reports.cost.SECONDS", 0.001)
+    f = adc.compile("sum(exp(x) * y)", name="f")
+    found = Reader(f.show("html", np.ones(8), np.ones(8)))
+    text = found.words["costs"]
+    assert "For n = 8" in text
+    assert "value and grad" in text
+    assert "roofline" in text
