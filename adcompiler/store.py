@@ -26,7 +26,7 @@ from adcompiler.errors import Error
 
 DIGEST_BYTES = 32  # bytes, in front of the content
 STALE_SECONDS = 3600  # seconds after which nobody writes a temporary file any more
-_told: list[Path] = []  # what the user was told of: once is enough
+_notified: list[Path] = []  # what the user was told of: once is enough
 
 
 def folder() -> Path:
@@ -147,8 +147,8 @@ def _may_use(path: Path) -> bool:
         return False
     if _alone(found):
         return True
-    if not _told:
-        _told.append(path)
+    if not _notified:
+        _notified.append(path)
         other = "is another user's" if found.st_uid != os.geteuid() else "can be written by other users"
         warnings.warn(
             f"adcompiler does not use its cache: {path} {other}. Kernels are kept in a private folder until "

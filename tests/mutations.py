@@ -95,7 +95,7 @@ FAULTS = (
     # loop IR
     Fault("loopir/dependence", "set.intersection(*({k for", "set.union(*({k for"),
     Fault("loopir/dependence", "if len(found) == 1 and found <= ORDERLESS", "if found <= ORDERLESS"),
-    Fault("loopir/tiled", "and not depends(inner, own_of(loop))", ""),
+    Fault("loopir/tiled", "and not depends(inner, loop_variant(loop))", ""),
 )  # fmt: skip
 
 

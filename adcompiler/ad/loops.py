@@ -279,8 +279,8 @@ def forward(loop: Loop, given: Mapping[Array, Orders], order: int, push: Push) -
     roots = roots_of(replace(body, test=None))
     count = len(body.carried)
     consts = list(zip(loop.consts, places.values(), strict=True))
-    fixed = {place: _stand_ins(place, given[whole]) for whole, place in (*body.rows, *consts)}
-    slots = {c.slot: _stand_ins(c.slot, given[c.init]) for c in body.carried}
+    fixed = {place: _placeholders(place, given[whole]) for whole, place in (*body.rows, *consts)}
+    slots = {c.slot: _placeholders(c.slot, given[c.init]) for c in body.carried}
     while True:
         found = push(roots, {body.step: none, **fixed, **slots})
         more = [
@@ -294,10 +294,10 @@ def forward(loop: Loop, given: Mapping[Array, Orders], order: int, push: Push) -
         for slot, k in more:
             slots[slot][k] = like(slot)
     moving = [
-        Carried(first or zeros_like(c.init), stand_in, result or zeros_like(c.init))
+        Carried(first or zeros_like(c.init), placeholder, result or zeros_like(c.init))
         for c, orders in zip(body.carried, found, strict=False)
-        for first, stand_in, result in zip(given[c.init], slots[c.slot], orders, strict=True)
-        if stand_in is not None
+        for first, placeholder, result in zip(given[c.init], slots[c.slot], orders, strict=True)
+        if placeholder is not None
     ]
     rows = [(d, p) for w, r in body.rows for d, p in zip(given[w], fixed[r], strict=True) if d and p]
     outs = tuple(d for orders in found[count:] for d in orders if d is not None)
@@ -311,7 +311,7 @@ def forward(loop: Loop, given: Mapping[Array, Orders], order: int, push: Push) -
     return [*items, *(none for _ in loop.items[len(items) :])]
 
 
-def _stand_ins(place: Array, orders: Orders) -> Orders:
+def _placeholders(place: Array, orders: Orders) -> Orders:
     """A placeholder for each derivative of a placeholder."""
     return [None if d is None else like(place) for d in orders]
 
@@ -338,8 +338,8 @@ class _Outline(Replace):
         new: dict[Element, Element] = {}
         for e in elements_of((array.body,)):
             made = with_args(e, tuple(new[a] for a in e.args))
-            apart = e is not array.body and e.axes == axes and _is_function(e)
-            new[e] = Read(Map(array.shape, made), own) if apart else made
+            stored = e is not array.body and e.axes == axes and _is_function(e)
+            new[e] = Read(Map(array.shape, made), own) if stored else made
         return Map(array.shape, new[array.body])
 
 

@@ -242,10 +242,10 @@ class _Body:
         if all(scope <= c.scope for c in pending):
             groups = [(guard, pending)]
         else:
-            apart: dict[Element, list[Contribution]] = defaultdict(list)
+            by_guard: dict[Element, list[Contribution]] = defaultdict(list)
             for c in pending:
-                apart[c.guard].append(c)
-            groups = list(apart.items())
+                by_guard[c.guard].append(c)
+            groups = list(by_guard.items())
         return [self.gathered(guard, group, element) for guard, group in groups]
 
     def gathered(self, guard: Element, group: list[Contribution], element: Element) -> Contribution:

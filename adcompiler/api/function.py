@@ -67,7 +67,7 @@ class Function(Displayed):
     """
 
     # Python looks `__call__` up in the class and finds a slot, so what stands in the slot is called, with no
-    # function of Python in between: the general way, or the door to calls like the last one.
+    # function of Python in between: the general way, or the fast_path to calls like the last one.
     __slots__ = ("__call__", "__dict__", "__weakref__")
     __call__: Callable[..., Any]
     prints = False  # whether a print statement stands in the program
@@ -123,8 +123,8 @@ class Function(Displayed):
         return found
 
     def seen(self, types: Types) -> None:
-        """Remember the types of the last call, for which `show` shows the program, and close the doors of
-        others."""
+        """Remember the types of the last call, for which `show` shows the program, and drop the fast path
+        of others."""
         self._last = types
         self.__call__ = self._call
 
@@ -157,7 +157,7 @@ class Function(Displayed):
 
     @public
     def _call(self, *args: Any, **keywords: Any) -> Any:
-        """A call with any arguments, after which there is a door to others like it."""
+        """A call with any arguments, after which there is a fast_path to others like it."""
         if len(args) < len(self.parameters) and leaves_out(self.parameters, args, keywords):
             return self.__call__(*bind(self.__name__, self.parameters, args, keywords))
         if keywords or not PLAIN.issuperset(map(type, args)):
@@ -180,7 +180,7 @@ class Function(Displayed):
             show_prints(self, types, values)
         results = found.run(lengths, values, plain)
         if not (keywords or self.prints):
-            self.__call__ = found.door(lengths, types, args, plain, self._call)
+            self.__call__ = found.fast_path(lengths, types, args, plain, self._call)
         return unflatten(with_rows(found.lowered.structure, types, values), results)
 
     def call_as_is(self, args: Sequence[Any]) -> Any:

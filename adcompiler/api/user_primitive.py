@@ -153,10 +153,10 @@ def _samples(entry: Primitive) -> list[tuple[float, ...]]:
     ways = [[a + (b - a) * (k + 0.5) / SAMPLES for a, b in d for k in range(SAMPLES)] for d in entry.domain]
     if len(ways) <= 2:
         return list(product(*ways))
-    return list(zip(*(_turned(w, k) for k, w in enumerate(ways)), strict=False))
+    return list(zip(*(_rotated(w, k) for k, w in enumerate(ways)), strict=False))
 
 
-def _turned(values: list[float], k: int) -> list[float]:
+def _rotated(values: list[float], k: int) -> list[float]:
     """The same values from another one on, so that parameters differ."""
     return values[k:] + values[:k]
 

@@ -28,7 +28,7 @@ from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.progress import compiling
 from adcompiler.pytree.kinds import ArgType
 from adcompiler.runtime.programs.lengths import nominal
-from adcompiler.runtime.programs.specialise import MOST_DOORS, Executable, Specialisation
+from adcompiler.runtime.programs.specialise import MOST_FAST_PATHS, Executable, Specialisation
 
 Own = tuple[bool, ...]  # for each leading axis of a gradient, whether its input has it as well
 Place = tuple[int, Own]  # the number of the result that a gradient is
@@ -95,7 +95,7 @@ class Program:
         self.differentiable = tuple(is_float(r.dtype) for r in func.results)
         self.whole = [k for k, r in enumerate(func.results) if not is_float(r.dtype)]
         self.compiled = Specialisation(Lowered(func, (), (None,) * len(func.results)), backend)
-        self.doors: dict[tuple[int, ...], Callable[..., Any]] = {}  # by the lengths
+        self.fast_paths: dict[tuple[int, ...], Callable[..., Any]] = {}  # by the lengths
         self.staged: dict[tuple[int, ...], Callable[..., Any]] = {}  # compiled by an engine, likewise
         self._made: dict[Any, Any] = {}
         self._making = Locked(RLock)
@@ -126,21 +126,21 @@ class Program:
     def run(self, sizes: tuple[int, ...], values: Sequence[Any]) -> tuple[Any, ...]:
         """The results for lengths that fit: arrays or numbers. Later calls at these lengths take a fast
         path."""
-        door = self.doors.get(sizes) or self._door(sizes, values)
-        found: tuple[Any, ...] = door(*values)
+        fast_path = self.fast_paths.get(sizes) or self._fast_path(sizes, values)
+        found: tuple[Any, ...] = fast_path(*values)
         return found
 
-    def _door(self, sizes: tuple[int, ...], values: Sequence[Any]) -> Callable[..., Any]:
+    def _fast_path(self, sizes: tuple[int, ...], values: Sequence[Any]) -> Callable[..., Any]:
         _ = self.executable
 
         def general(*values: Any) -> tuple[Any, ...]:
             return tuple(self.compiled.run(sizes, values, plain=False))
 
         types = [ArgType(i.dtype, (False,) * i.rank) for i in self.func.inputs]
-        door = self.compiled.door(sizes, tuple(types), values, True, general)
-        if door is not general and len(self.doors) < MOST_DOORS:
-            self.doors[sizes] = door
-        return door
+        fast_path = self.compiled.fast_path(sizes, tuple(types), values, True, general)
+        if fast_path is not general and len(self.fast_paths) < MOST_FAST_PATHS:
+            self.fast_paths[sizes] = fast_path
+        return fast_path
 
     # -- derivatives ------------------------------------------------------------------------------
 

@@ -39,7 +39,7 @@ def inner_axes(loop: For) -> set[str]:
     return {s.axis for s in statements(loop.body) if isinstance(s, For)}
 
 
-def own_of(loop: For, also: Collection[str] = ()) -> set[str]:
+def loop_variant(loop: For, also: Collection[str] = ()) -> set[str]:
     """The variables that depend on the iteration of a loop, or on the variables `also`."""
     own = {loop.axis, *also}
     assigned: list[tuple[str, set[str]]] = []
@@ -73,7 +73,7 @@ def are_independent(loop: For, stored: Counter[str], rows: Collection[str] = ())
     outer = {name for name, count in inside.items() if stored[name] > count} - inner_axes(loop)
     written = {at.array for s in found for at in stores_of(s)}
     free = {*only_added(found), *rows}
-    return outer <= free and all(is_apart(loop.body, name, loop.axis) for name in written - free)
+    return outer <= free and all(is_disjoint(loop.body, name, loop.axis) for name in written - free)
 
 
 def is_plain(statement: Stmt) -> bool:
@@ -131,7 +131,7 @@ def only_added(found: Sequence[Stmt]) -> set[str]:
     return {name for name in same if uses[name] == updates[name]}
 
 
-def is_apart(body: Sequence[Stmt], name: str, axis: str) -> bool:
+def is_disjoint(body: Sequence[Stmt], name: str, axis: str) -> bool:
     """Whether iterations access disjoint parts of an array: one of the indices is the loop's variable in
     every access."""
     places = [at for at, _ in accesses(*body) if at.array == name]

@@ -37,15 +37,15 @@ from adcompiler.loopir.unroll_and_jam import (
     OPERATION,
     STORE,
     Jam,
+    jam,
     jammed,
 )
-from adcompiler.loopir.unroll_and_jam import several as with_several
 from adcompiler.loopir.walk import accesses, assigned, names, read_by, reads, statements, variables
 
 MOST_COST = 4.0  # of the computation of one iteration: registers are few
 
 
-def several(function: Function) -> Function:
+def interleaved(function: Function) -> Function:
     """The function with its loops unrolled by several iterations where that pays."""
     function = jammed(function)
     return replace(function, body=_InOrder(names(*function.body)).body(function.body))
@@ -167,4 +167,4 @@ def _together(loop: For, inner: For) -> Jam:
 
     at = loop.body.index(inner)
     middle = replace(inner, body=each(inner.body))
-    return with_several(loop, [*each(loop.body[:at]), middle, *each(loop.body[at + 1 :])])
+    return jam(loop, [*each(loop.body[:at]), middle, *each(loop.body[at + 1 :])])

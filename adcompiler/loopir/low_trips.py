@@ -50,7 +50,7 @@ def _inside(loop: For | While) -> Iterator[For]:
             yield s
 
 
-def have_no_order(loop: For, changing: Collection[str]) -> bool:
+def are_unordered(loop: For, changing: Collection[str]) -> bool:
     """Whether the iterations of a loop store to their own elements, or add in any order. Forced vectorisation
     allows LLVM to reorder everything in the loop."""
     return all(_has_no_order(loop.axis, s, changing) for s in loop.body) and not _chooses_extremum(loop)

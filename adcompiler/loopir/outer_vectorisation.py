@@ -26,8 +26,8 @@ from math import prod
 from typing import NamedTuple, TypeVar
 
 from adcompiler.loopir.contraction import rounded
-from adcompiler.loopir.dependence import are_independent, inner_axes, own_of, updated
-from adcompiler.loopir.interleaved_unrolling import several
+from adcompiler.loopir.dependence import are_independent, inner_axes, loop_variant, updated
+from adcompiler.loopir.interleaved_unrolling import interleaved
 from adcompiler.loopir.intrinsics import REDUCTIONS
 from adcompiler.loopir.nodes import (
     BLOCK,
@@ -79,7 +79,7 @@ def vectorised(function: Function, rows: Collection[str]) -> Function:
     nests = {s: _Nest(s, stored, own) for s in function.body if isinstance(s, For)}
     chosen = {s: nest for s, nest in nests.items() if nest.has_lanes}
     if not chosen:
-        return tiled(several(function))
+        return tiled(interleaved(function))
     return replace(function, body=[chosen[s].across() if s in chosen else s for s in function.body])
 
 
@@ -132,7 +132,7 @@ class _Nest:
         self.rows = {at.array for at, _ in accesses(loop)} & set(rows)
         inside = assigned(*loop.body)
         outer = {name for name, count in inside.items() if stored[name] > count} - inner_axes(loop)
-        self.own = own_of(loop, {*self.rows, *outer})
+        self.own = loop_variant(loop, {*self.rows, *outer})
         adds = ((updated(s), _operation(s)) for s, _ in self.statements())
         self.totals = {name: how for name, how in adds if name in outer}
         self.places = [(at, stored, depth) for s, depth in self.statements() for at, stored in _places(s)]

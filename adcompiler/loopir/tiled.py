@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from adcompiler.loopir.dependence import are_independent, own_of
+from adcompiler.loopir.dependence import are_independent, loop_variant
 from adcompiler.loopir.nodes import Assign, Expr, For, Function, Stmt, Var
 from adcompiler.loopir.rewrite import Restructurer
 from adcompiler.loopir.short_loops import short
@@ -64,7 +64,7 @@ class _Tiling(Restructurer):
         before = (s for n in around for s in n.body[:-1])
         return (
             all(short(n) is None for n in (*around, inner))
-            and not depends(inner, own_of(loop))
+            and not depends(inner, loop_variant(loop))
             and all(self.is_only(s) for s in before)
             and are_independent(loop, self.stored)
         )

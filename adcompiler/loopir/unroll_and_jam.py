@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from adcompiler.loopir.dependence import are_independent, inner_axes, only_added, own_of, updated
+from adcompiler.loopir.dependence import are_independent, inner_axes, loop_variant, only_added, updated
 from adcompiler.loopir.intrinsics import CHEAP
 from adcompiler.loopir.nodes import Access, Assign, Binary, Call, Expr, For, Function, If, Node, Stmt
 from adcompiler.loopir.rewrite import Renamed, numbered
@@ -81,7 +81,7 @@ def _gains(loop: For, stored: Counter[str]) -> Iterator[tuple[For, float]]:
 def _gain(loop: For) -> float:
     """The speedup of the innermost loops if iterations share computations that are independent of the
     iteration."""
-    own, before, after = own_of(loop), 0.0, 0.0
+    own, before, after = loop_variant(loop), 0.0, 0.0
     for inner, depth in _innermost(loop, own, 0):
         alone, shared = _costs(inner, own)
         if alone > MOST_COST or _stores(inner, own):
@@ -142,12 +142,12 @@ def _jam(loop: For) -> Jam:
     stored = assigned(*loop.body)
     totals = only_added(statements(loop.body))
     names = {loop.axis, *stored} - inner_axes(loop) - totals
-    own = own_of(loop)
+    own = loop_variant(loop)
     copies = [numbered(names, k) for k in range(ITERATIONS_AT_ONCE)]
-    return several(loop, list(_together(loop.body, own, copies)))
+    return jam(loop, list(_together(loop.body, own, copies)))
 
 
-def several(loop: For, together: list[Stmt]) -> Jam:
+def jam(loop: For, together: list[Stmt]) -> Jam:
     """A loop with statements for several iterations."""
     axes = [f"{loop.axis}.{k}" for k in range(ITERATIONS_AT_ONCE)]
     bounds = loop.start, loop.stop

@@ -69,9 +69,9 @@ class Adam(Optimizer):
 
     def updated(self, p: np.ndarray, g: np.ndarray, state: State, group: Group) -> tuple[np.ndarray, State]:
         numbers = _numbers(state["step"] + 1, group)
-        decays, apart = group["weight_decay"] != 0, group["decoupled_weight_decay"]
-        lines = sign_and_decay(group["maximize"], decays and not apart)
-        lines += ["p = p * shrink"] * (decays and apart)
+        decays, decoupled = group["weight_decay"] != 0, group["decoupled_weight_decay"]
+        lines = sign_and_decay(group["maximize"], decays and not decoupled)
+        lines += ["p = p * shrink"] * (decays and decoupled)
         lines += ["m = m + c1 * (g - m)", "v = beta2 * v + c2 * g * g"]
         arrays = {"p": p, "g": g, "m": state["exp_avg"], "v": state["exp_avg_sq"]}
         results = ["p - size * m / (sqrt(v) / root + eps)", "m", "v"]

@@ -31,16 +31,16 @@ class Static:
     value: Any
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Static) and _told_apart(self.value) == _told_apart(other.value)
+        return isinstance(other, Static) and _distinct(self.value) == _distinct(other.value)
 
     def __hash__(self) -> int:
-        return hash(_told_apart(self.value))
+        return hash(_distinct(self.value))
 
 
-def _told_apart(value: Any) -> Any:
+def _distinct(value: Any) -> Any:
     """What tells a value from all that means something else to a program."""
     if isinstance(value, tuple):
-        return tuple, tuple([_told_apart(part) for part in value])
+        return tuple, tuple([_distinct(part) for part in value])
     return type(value), value.hex() if isinstance(value, float) else value
 
 

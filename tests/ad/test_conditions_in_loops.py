@@ -105,7 +105,7 @@ def looped(body: str) -> str:
     )
 
 
-def written_out(body: str) -> str:
+def unrolled(body: str) -> str:
     return "def f(s):\n" + f"    {indented(body)}\n" * COUNT + "    return sum(s * s)"
 
 
@@ -126,7 +126,7 @@ POINTS = {
 def test_a_reverse_decides_as_the_loop_did(name, backend):
     body = (SCALARS | ARRAYS)[name]
     f = adc.compile(looped(body), backend=backend)
-    plain = adc.compile(written_out(body), backend="numpy")
+    plain = adc.compile(unrolled(body), backend="numpy")
     for point in POINTS[name]:
         np.testing.assert_allclose(f(point), plain(point), rtol=1e-12)
         expected = adc.grad(plain)(point)

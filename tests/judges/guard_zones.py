@@ -140,7 +140,7 @@ def holds(program: Program, narrow: bool, second: bool) -> None:
     wrt = tuple(k for k, a in enumerate(args) if np.asarray(a).dtype.kind == "f")
     ways = tuple(np.sin(1.0 + np.asarray(args[k])).astype(np.asarray(args[k]).dtype) for k in wrt)
     slopes = [adc.grad(f[1], wrt) for f in (compiled, expected)]
-    for _ in range(2):  # in general, then through a door
+    for _ in range(2):  # in general, then by the fast path
         _agree(slopes[0](*inputs), slopes[1](*args), slack)
     if second:
         for found, true in zip(

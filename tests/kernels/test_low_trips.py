@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
-from adcompiler.loopir.low_trips import MOST_LOW_TRIPS, have_no_order, low_trip_guard
+from adcompiler.loopir.low_trips import MOST_LOW_TRIPS, are_unordered, low_trip_guard
 from adcompiler.loopir.nodes import For
 from adcompiler.loopir.parse import functions
 from adcompiler.targets.llvm.runtime.entry import translated
@@ -78,7 +78,7 @@ def test_lengths_choose_the_kernel():
 def test_a_call_of_other_lengths_takes_the_other_kernel():
     f, reference = adc.compile(STATE), adc.compile(STATE, backend="numpy")
     for n in (MOST_LOW_TRIPS, MOST_LOW_TRIPS + 1, MOST_LOW_TRIPS, MOST_LOW_TRIPS + 1):
-        for _ in range(2):  # the second call takes the door
+        for _ in range(2):  # the second call takes the fast path
             np.testing.assert_allclose(f(*arguments(n)), reference(*arguments(n)), rtol=1e-12)
 
 
@@ -101,7 +101,7 @@ def test_what_may_be_added_in_another_order(body, free):
     (function,) = functions("def f():\n    for i in range(n):\n" + indent(body, " " * 8))
     (loop,) = function.body
     assert isinstance(loop, For)
-    assert have_no_order(loop, {"s"}) == free
+    assert are_unordered(loop, {"s"}) == free
 
 
 CHOSEN = """

@@ -1,7 +1,7 @@
 """Nothing of the rule table or of the library of routines needs numba on the backend `cpu`.
 
 Each is compiled for both types of floats, as a value and to second derivatives, and beside a reduction that
-runs in parallel; numba's door to kernels is shut meanwhile. Most cases of a primitive are slow tests.
+runs in parallel; meanwhile numba cannot make kernels. Most cases of a primitive are slow tests.
 """
 
 from __future__ import annotations

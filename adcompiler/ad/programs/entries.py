@@ -42,7 +42,7 @@ from adcompiler.ops.build import apply, cast
 from adcompiler.passes.algebra.fold import folded
 
 MOST_FAMILIES = 1024  # of a program: with more, its kernel takes long to compile
-MOST_WRITTEN_OUT = 8  # the length of an axis of which each position has a family of its own
+MOST_UNROLLED = 8  # the length of an axis of which each position has a family of its own
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,9 @@ class Family:
         guard = _all(simple(part) for part in operands(self.guard, "logical_and"))
         return Family(self.domain, rows, self.source, columns, guard, simple(self.value))
 
-    def written_out(self) -> Iterator[Family]:
+    def unrolled(self) -> Iterator[Family]:
         """A family for each position along short axes: conditions on these axes are then decided."""
-        short = [k for k, n in enumerate(self.domain) if isinstance(n, Const) and n.value <= MOST_WRITTEN_OUT]
+        short = [k for k, n in enumerate(self.domain) if isinstance(n, Const) and n.value <= MOST_UNROLLED]
         rest = [k for k in range(len(self.domain)) if k not in short]
         kept: dict[int, Element] = {k: Index(p) for p, k in enumerate(rest)}
         domain = tuple(self.domain[k] for k in rest)
@@ -169,7 +169,7 @@ def _inverse(read: Read, places: Sequence[Element], domain: Shape) -> dict[int, 
 def _joined(given: Sequence[Family]) -> list[Family]:
     """The families written out; those of the same places are one, the sum."""
     groups: dict[tuple[object, ...], list[Family]] = {}
-    for family in (one for whole in given for one in whole.written_out()):
+    for family in (one for whole in given for one in whole.unrolled()):
         if not is_const(family.guard, 0) and not is_const(family.value, 0):
             place = (family.domain, family.rows, family.source, family.columns)
             groups.setdefault(place, []).append(family)

@@ -47,7 +47,7 @@ from adcompiler.runtime.arguments.signature import PLAIN
 from adcompiler.runtime.programs.specialise import Specialisation, Types
 from adcompiler.targets.cpu.adding import adding, scatters
 
-APART = "push", "first"
+UNREDUCED = "push", "first"
 Found = dict[int, dict[int, Any]]  # gradients by input, each by its dual parts
 
 
@@ -301,8 +301,10 @@ class Backward(Style):
             n: "sum" for n in self._every(types) if n not in spared
         }
         ready = self._ready(types, values, wanted, given, order, cotangent, wrapper)
-        apart = order or wrapper is not None
-        found = _wrapped(wrapper, self._run(ready, plain, order, {} if apart else _targets(asking, values)))
+        separate = order or wrapper is not None
+        found = _wrapped(
+            wrapper, self._run(ready, plain, order, {} if separate else _targets(asking, values))
+        )
         if not asking:
             return self._everything(types, found)
         if order == 0 and all(type(a) in PLAIN or (type(a) is DiffPair and a.is_plain) for a in bound):
@@ -351,7 +353,7 @@ class Backward(Style):
         results, names = lowered.func.results, lowered.func.result_names
         seeds = cotangents(lowered.structure, results, names, cotangent, order, wrapper)
         number = {k: len(values) + p for p, k in enumerate(sorted({k for k, _ in seeds}))}
-        summed = tuple(n for n, how in wanted.items() if how not in APART)
+        summed = tuple(n for n, how in wanted.items() if how not in UNREDUCED)
         totals = tuple(n for n in summed if wanted[n] == "total")
         everything = {**given, **{(number[k], parts): seed for (k, parts), seed in seeds.items()}}
         present = tuple(k in number for k in range(len(results)))
@@ -407,9 +409,9 @@ class Backward(Style):
         key = tuple(given)
         if key and key not in plan.adding:
             plan.adding.setdefault(key, scattered(plan.compiled.func, key, self.f.backend))
-        apart = plan.adding[key] if key else None
-        if apart is not None:
-            flat = apart.run(args, sizes, plain, given)
+        separate = plan.adding[key] if key else None
+        if separate is not None:
+            flat = separate.run(args, sizes, plain, given)
         else:
             flat = plan.compiled.run(sizes, args, plain)
         count = len(plan.known)
@@ -428,7 +430,7 @@ class Backward(Style):
         if len(ready.plan.known) < len(ready.plan.wanted) or (not result.rank and result.dtype != "f64"):
             return None
         cotangent = ArgType(result.dtype, tuple(n == 1 for n in np.shape(args[-1])))
-        made = ready.plan.compiled.door(ready.sizes, (*types, cotangent), args, plain, general)
+        made = ready.plan.compiled.fast_path(ready.sizes, (*types, cotangent), args, plain, general)
         return None if made is general else made
 
     # -- contributions that are not added up ---------------------------------------------------
@@ -445,7 +447,7 @@ class Backward(Style):
         wrapper: Wrapper | None,
     ) -> Any:
         """What a pair or Variable gathers."""
-        if need.how not in APART:
+        if need.how not in UNREDUCED:
             return nested_like(need.kind, need.first, found, is_dual(need.holder) * order, need.items)
         if order:
             raise DtypeError(
@@ -457,8 +459,8 @@ class Backward(Style):
         if wrapper is None:
             each = self._contributions(need, types, values, plain, cotangent)
         else:
-            apart = self._contributions(need, types, values, plain, wrapper.cotangent(0, cotangent))
-            each = [wrapper.gradient(need.first, c) for c in apart]
+            separate = self._contributions(need, types, values, plain, wrapper.cotangent(0, cotangent))
+            each = [wrapper.gradient(need.first, c) for c in separate]
         return each if need.how == "push" else each[0] if each else None
 
     def _contributions(
@@ -467,7 +469,7 @@ class Backward(Style):
         """The contributions of the result's entries to the gradient of a pair."""
         if isinstance(need.kind, Container):
             raise DtypeError(f'accumulator="{need.how}": {need.path} is a container', remedy='use "sum"')
-        key = types, need.first, APART
+        key = types, need.first, UNREDUCED
         if key not in self.made:
             self.made.setdefault(key, program(self.f, self._lowered(types), need.path, need.first))
         return contributed(self.made[key], need.first, values, plain, cotangent)

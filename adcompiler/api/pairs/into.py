@@ -58,7 +58,7 @@ def write(
     into: list[Any] = []
     for target in targets:
         there = device and not isinstance(target, np.ndarray)  # whose program looks for overlaps itself
-        into.append(target if there or _is_apart(target, inputs) else None)
+        into.append(target if there or _is_disjoint(target, inputs) else None)
     for target, value in zip(targets, found(values, plain, None, into), strict=True):
         if target is not value:
             np.copyto(target, value)
@@ -102,7 +102,7 @@ def overlaps_itself(array: np.ndarray) -> bool:
     return False
 
 
-def _is_apart(target: np.ndarray, others: Sequence[Any]) -> bool:
+def _is_disjoint(target: np.ndarray, others: Sequence[Any]) -> bool:
     """Whether kernels may write to an array while they read the others."""
     return (
         target.ndim > 0 and target.flags.aligned and not any(np.may_share_memory(target, a) for a in others)

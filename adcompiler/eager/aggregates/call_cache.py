@@ -86,8 +86,8 @@ def kernel_value(a: Any) -> Any:
 def runner(
     program: Specialisation, lengths: Sequence[int], values: Sequence[Any]
 ) -> Callable[..., Sequence[Any]]:
-    """What runs a program on values like these and gives its results, flat: a door if there is one."""
-    from adcompiler.targets.cpu.inline_cache import door, fits
+    """What runs a program on values like these and gives its results, flat: a fast_path if there is one."""
+    from adcompiler.targets.cpu.inline_cache import fast_path, fits
 
     def general(*values: Any) -> Sequence[Any]:
         return program(values, False, lengths)
@@ -97,4 +97,4 @@ def runner(
     if func.counts or not all(map(fits, kinds, values)):
         return general
     nested = (None,) * len(func.results)
-    return door(program.executable, lengths, kinds, values, nested, False, general) or general
+    return fast_path(program.executable, lengths, kinds, values, nested, False, general) or general

@@ -235,11 +235,11 @@ def levels(path: Sequence[Any], alive: Sequence[int], recorded: bool) -> list[Le
         parts[heights[k]].append(k)
     outside = {k: {heights[u] for u in needed if k in path[u].operands} - {heights[k]} for k in needed}
     if recorded:
-        parts = [group for part in parts for group in _apart(path, part)]
+        parts = [group for part in parts for group in _separated(path, part)]
     return [_level(path, part, [k for k in part if k in alive or outside[k]]) for part in parts if part]
 
 
-def _apart(path: Sequence[Any], part: Sequence[int]) -> list[list[int]]:
+def _separated(path: Sequence[Any], part: Sequence[int]) -> list[list[int]]:
     """The operations of a level that are connected."""
     group = {k: [k] for k in part}
     for k in part:

@@ -26,7 +26,7 @@ def seed(v: Variable, cotangent: Any) -> Variable:
     return made
 
 
-def apart(g: Variable, create_graph: bool, outputs: Sequence[Variable]) -> Variable:
+def separate(g: Variable, create_graph: bool, outputs: Sequence[Variable]) -> Variable:
     """A gradient of some outputs as a separate Variable: several inputs may have the same one, and values
     are assigned."""
     if create_graph:

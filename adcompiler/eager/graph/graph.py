@@ -201,10 +201,10 @@ class Entry:
         return alive
 
     def _changed(self, v: Variable, why: str) -> GraphError:
-        told = [("changed", v.place), ("needed", self.place)]
+        places = [("changed", v.place), ("needed", self.place)]
         return GraphError(
             f"{v.name} was given another value after `{self.line()}` {why}"
-            + "".join(f"\n  {what} by {place}" for what, place in told if place is not None),
+            + "".join(f"\n  {what} by {place}" for what, place in places if place is not None),
             remedy="take gradients before the change, compute the result again after it, or change a clone()",
         )
 

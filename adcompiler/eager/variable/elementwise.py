@@ -71,7 +71,7 @@ def apply(name: str, *args: Any) -> Any:
     operands = [a if is_variable(a) else _constant(a, name) for a in args]
     data = _compute(entry, operands)
     if not entry.differentiable or not any(is_variable(a) for a in operands):
-        return _told(entry, data, operands)
+        return _warned(entry, data, operands)
     operation = Elementwise(entry, operands)
     if len(operation.inputs) < len(operands):
         operation.given = identities(args)
@@ -81,7 +81,7 @@ def apply(name: str, *args: Any) -> Any:
     return result
 
 
-def _told(entry: Primitive, data: np.ndarray, operands: Sequence[Any]) -> np.ndarray:
+def _warned(entry: Primitive, data: np.ndarray, operands: Sequence[Any]) -> np.ndarray:
     """A comparison's result, which messages can trace to its operands."""
     if state.recording and state.inside is None:
         for v in filter(is_variable, operands):

@@ -8,7 +8,7 @@ from typing import Any, overload
 import numpy as np
 
 from adcompiler import provided
-from adcompiler.eager.graph.cotangents import apart, seed
+from adcompiler.eager.graph.cotangents import seed, separate
 from adcompiler.eager.graph.graph import Walked, reachable, setting, state, walk
 from adcompiler.eager.graph.holders import refuse_none, retaining
 from adcompiler.eager.variable.variable import Variable
@@ -84,7 +84,7 @@ def grad(
     if not allow_unused:
         _refuse_unused(ends, targets, found)
     with setting(recording=create_graph, tracing=False):
-        found = [g if g is None else apart(g, create_graph, ends) for g in found]
+        found = [g if g is None else separate(g, create_graph, ends) for g in found]
     if materialize_grads:
         found = [_zeros(v, create_graph) if g is None else g for v, g in zip(targets, found, strict=True)]
     return found[0] if isinstance(inputs, Variable) else found

@@ -18,7 +18,7 @@ from weakref import ref
 import numpy as np
 
 from adcompiler import provided
-from adcompiler.eager.graph.cotangents import apart, seed
+from adcompiler.eager.graph.cotangents import seed, separate
 from adcompiler.eager.graph.graph import (
     Edge,
     Entry,
@@ -415,7 +415,7 @@ class Variable(Node):
     def _accumulate(self, more: Variable, create_graph: bool, outputs: Sequence[Variable] = ()) -> None:
         with _adding.lock, setting(recording=create_graph):
             if self._grad is None:
-                self._grad = more.clone() if create_graph else apart(more, False, outputs)
+                self._grad = more.clone() if create_graph else separate(more, False, outputs)
             elif create_graph or self._retains:
                 self._grad = self._grad + more
             else:  # the same Variable, as others may hold it too

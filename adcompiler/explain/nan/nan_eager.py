@@ -165,23 +165,23 @@ class EagerFinder:
         head = f"the derivative of {subject} by {name} is {number(slope)}: its propagate made NaN"
         if not np.isnan(product[index]):
             head = f"the derivative of {subject} by {name} is {number(slope)}"
-        told = []
+        lines = []
         if weight_here == 0 and not np.isfinite(slope):
-            told = [
+            lines = [
                 f"then 0 * {number(slope)} is nan",
                 "the cotangent is 0: nothing uses this value (a factor 0, a mask, the branch of a where that "
                 "is not taken),",
                 "yet 0 * inf is NaN; so make the argument safe before the operation, not its result",
             ]
         elif np.isnan(product[index]):
-            told = [f"then {number(weight_here)} * {number(slope)} is nan"]
+            lines = [f"then {number(weight_here)} * {number(slope)} is nan"]
             if np.isinf(weight_here) and np.isfinite(slope):
-                told.append(MORE.format("the cotangent"))
+                lines.append(MORE.format("the cotangent"))
         params = entry.primitive.params
         result = ", r the result" if "r" in names_in(text) else ""
         said = f"d {formula(entry.primitive.name, params)} / d {params[position]} = {text}{result}"
         operands = self._operands_at(index, shape)
-        return self._explanation("backward", head, slope, index, operands, said, told, position)
+        return self._explanation("backward", head, slope, index, operands, said, lines, position)
 
     def _explanation(
         self,
@@ -191,20 +191,20 @@ class EagerFinder:
         index: tuple[int, ...],
         operands: list[Operand],
         partial: str | None,
-        told: list[str],
+        lines: list[str],
         argument: int | None = None,
         op: str | None = None,
     ) -> NanExplanation:
         entry = self.root or self.entry
         op = entry.primitive.name if isinstance(entry, Elementwise) else op
         found = self._remedy(op, operands, value, phase, argument)
-        if told and told[-1].startswith(MORE.partition("{")[0]):  # what is wrong is not here
-            found = Remedy(told.pop())
+        if lines and lines[-1].startswith(MORE.partition("{")[0]):  # what is wrong is not here
+            found = Remedy(lines.pop())
         body = [
             *([f"at element {list(index)}"] if index else []),
             *(f"{o.label} = {number(o.value)}" for o in operands),
             *([f"partial derivative: {partial}"] if partial else []),
-            *told,
+            *lines,
         ]
         return explanation(
             head,
@@ -255,15 +255,15 @@ class EagerFinder:
 
     def _inside(self, given: Sequence[Any] | None) -> NanExplanation | None:
         """The explanation of a call of a compiled function from inside; None for another operation."""
-        told = self.called
-        if told is None:
+        call = self.called
+        if call is None:
             return None
         present = None if given is None else [None if g is None else g.data for g in given]
-        program, cotangents = _program(told, present)
-        found = explained(program, [*told.values, *cotangents], None, told.function.__name__)
+        program, cotangents = _program(call, present)
+        found = explained(program, [*call.values, *cotangents], None, call.function.__name__)
         if not found:
             return None
-        if is_own(told.function) and self.written.text:
+        if is_own(call.function) and self.written.text:
             return self._of_numpys(found)
         where = f"in the call {self._subject()}"
         if self.written.source is not None and self.written.span is not None:

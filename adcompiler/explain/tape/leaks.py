@@ -77,8 +77,8 @@ def leaks() -> Leaks:
     holders.sort(key=lambda h: (h.kind == "name", -h.operations))
     title = f"{_count(len(entries))} recorded and held, with {_size(_bytes(entries))} of arrays"
     more = [f"  and {len(holders) - MOST_HOLDERS} more"] if len(holders) > MOST_HOLDERS else []
-    told = {e.number for e in reachable([v for found in held.values() for v in found.values()])}
-    if unseen := sum(e.number not in told for e in entries):
+    listed = {e.number for e in reachable([v for found in held.values() for v in found.values()])}
+    if unseen := sum(e.number not in listed for e in entries):
         more.append(f"  {_count(unseen)}: {UNSEEN}")
     made = Leaks(
         "\n".join([title, *map(str, holders[:MOST_HOLDERS]), *more]) if entries else "no graph is held"

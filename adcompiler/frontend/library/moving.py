@@ -330,9 +330,9 @@ def roll(context: Context, x: AnyValue, shift: AnyValue, axis: AnyValue, span: S
     """Elements shifted cyclically along axes."""
     value = rearranging.array(context, "roll", x, span)
     if axis is None:
-        turned = roll(context, rearranging.reshape(context, value, (-1,), span), shift, 0, span)
+        rolled = roll(context, rearranging.reshape(context, value, (-1,), span), shift, 0, span)
         lengths = [Value((), context.sizes.find(n), weak=True) for n in value.shape]
-        return rearranging.reshape(context, turned, lengths, span) if value.rank != 1 else turned
+        return rearranging.reshape(context, rolled, lengths, span) if value.rank != 1 else rolled
     axes = axes_of(context, axis, span) or ()
     shifts = shift if isinstance(shift, tuple) else (shift,) * len(axes)
     if len(shifts) == 1:
@@ -367,9 +367,9 @@ def integer_of(context: Context, what: str, value: AnyValue, span: Span) -> Elem
 def flip(context: Context, x: AnyValue, axis: AnyValue, span: Span) -> AnyValue:
     """Elements in reverse order along axes; all axes without `axis`."""
     value = rearranging.array(context, "flip", x, span)
-    turned = context.normalise(axes_of(context, axis, span), value.rank, span)
+    along = context.normalise(axes_of(context, axis, span), value.rank, span)
     back = SliceValue(None, None, -1)
-    return subscript(context, value, [back if k in turned else ALL for k in range(value.rank)], span)
+    return subscript(context, value, [back if k in along else ALL for k in range(value.rank)], span)
 
 
 # -- gathers -------------------------------------------------------------------------------------------

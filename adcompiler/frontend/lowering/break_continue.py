@@ -182,7 +182,7 @@ class Leaving(Expressions):
         always = is_const(value.element, True)
         return Value((), going if always else apply("logical_and", going, value.element))
 
-    def written_out(
+    def unrolled(
         self, statement: tree.For, items: Sequence[Callable[[Scope], AnyValue]], scope: Scope
     ) -> None:
         """An unrolled loop over a tuple or few iterations: each iteration is lowered within the part of the

@@ -90,7 +90,7 @@ class Appending(Returning):
         """The statements of the definition being lowered."""
         return [s for s in self.body if isinstance(s, tree.Statement)]
 
-    def apart(self, statement: tree.If, scope: Scope) -> tuple[tree.Statement, ...] | None:
+    def with_one_append(self, statement: tree.If, scope: Scope) -> tuple[tree.Statement, ...] | None:
         """Split an `if` whose branches all append to one list of a loop last into one that selects the
         element, and the append after it; None for any other."""
         calls = last_appends((statement,))

@@ -117,7 +117,7 @@ class Lowering(Appending):
                     return Returned(self.with_current_names(value))
                 case tree.If() if returns((statement,)) or leaves((statement,)):
                     return self.returning(statement, rest[::-1], scope)
-                case tree.If() if (parts := self.apart(statement, scope)) is not None:
+                case tree.If() if (parts := self.with_one_append(statement, scope)) is not None:
                     rest += reversed(parts)
                 case tree.If():
                     if self.branch(statement, scope) is NEVER:
@@ -284,7 +284,7 @@ class Lowering(Appending):
             partial(self.item, statement, None if live else items, const(k, "i64")) for k in range(number)
         ]
         if leaves(statement.body) and not returns(statement.body):
-            self.written_out(statement, given, scope)
+            self.unrolled(statement, given, scope)
             return []
         span, found = statement.span, list[tree.Statement]()
         for k, item_of in enumerate(given):

@@ -301,9 +301,9 @@ class Aliases:
         parts = self.parts.setdefault(whole.held.storage, {})
         if place not in parts:
             storage = parts[place] = Storage(next(self.clock))
-            apart = {parts[p] for p in parts if _is_apart(place, p)}
+            disjoint = {parts[p] for p in parts if _is_disjoint(place, p)}
             for each in (whole.held.storage, *whole.held.storage.others):
-                if each is not storage and each not in apart:
+                if each is not storage and each not in disjoint:
                     storage.others.add(each)
                     each.others.add(storage)
         found = parts[place]
@@ -414,7 +414,7 @@ def _is_own(held: Held, events: Sequence[Event]) -> bool:
     return held.row and all(e.root is held for e in stores)
 
 
-def _is_apart(one: Place, other: Place) -> bool:
+def _is_disjoint(one: Place, other: Place) -> bool:
     """Whether two parts are known to be disjoint."""
     return any(_ends_before(a, b) or _ends_before(b, a) for a, b in zip(one, other, strict=False))
 

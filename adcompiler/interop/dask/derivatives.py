@@ -17,7 +17,7 @@ from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.frames import public
 from adcompiler.frontend.lowering.program import Lowered
 from adcompiler.frontend.values.sizes import with_inputs
-from adcompiler.interop.dask.lazy import Blockwise, is_lazy, stand_in
+from adcompiler.interop.dask.lazy import Blockwise, is_lazy, placeholder
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Input, zeros_like
 from adcompiler.ir.types import NUMPY
@@ -82,7 +82,7 @@ def pushed(f: Function, args: Sequence[Any], directions: dict[int, Any], value: 
     f.positions(tuple(directions), types)  # raises for other types than floats
     for k, direction in directions.items():  # each with the shape and structure of its argument
         floats = [values[n] for n in f.inputs_of((k,), types)]
-        like(mapped(stand_in, direction), floats, types[k], f.parameters[k].name)
+        like(mapped(placeholder, direction), floats, types[k], f.parameters[k].name)
     wrt = tuple(directions)
     tangent = f.derived(("dask jvp", wrt, value), lambda: Tangent(f, wrt, value))
     return Blockwise(tangent, keep)(*args, *directions.values())
@@ -182,5 +182,5 @@ class Pullback(Derived):
 
 def described(f: Function, args: Sequence[Any]) -> tuple[Types, list[Any]]:
     """The types of arguments, and arrays without memory in their place."""
-    types, values, _ = f.describe([mapped(stand_in, a) for a in args], {}, rows=False)
+    types, values, _ = f.describe([mapped(placeholder, a) for a in args], {}, rows=False)
     return types, values

@@ -63,7 +63,7 @@ class Blockwise:
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         dask_array()
         bound = bind(self.f.__name__, self.f.parameters, args, keywords)
-        types, values, _ = self.f.describe([mapped(stand_in, a) for a in bound], {}, rows=False)
+        types, values, _ = self.f.describe([mapped(placeholder, a) for a in bound], {}, rows=False)
         found = self.f.specialise(types, values)
         given = [a if is_lazy(a) else v for a, v in zip(leaves_of(types, bound), values, strict=True)]
         refuse_computed(found, given)
@@ -92,7 +92,7 @@ class Blockwise:
         return graph
 
 
-def stand_in(value: Any) -> Any:
+def placeholder(value: Any) -> Any:
     """An array without memory, with the shape and type of a Dask array; other values as they are."""
     if not is_lazy(value):
         return value

@@ -31,7 +31,7 @@ from adcompiler.targets.cpu.compiled import CpuKernel
 from adcompiler.targets.cpu.kernels import kernel_at
 from adcompiler.targets.cpu.threads import region
 from adcompiler.targets.llvm.runtime.entry import Code
-from adcompiler.targets.llvm.runtime.jit import for_ever, linked
+from adcompiler.targets.llvm.runtime.jit import keep_alive, linked
 from adcompiler.targets.llvm.values import UnsupportedError
 
 MAJOR = 0  # the version of the interface with this layout
@@ -71,7 +71,7 @@ def target(executable: Any, sizes: Sequence[int]) -> Target | None:
                 library = linked(Code(text, frozenset(), ("handler",)), handler.symbols)
             except UnsupportedError:
                 return None
-            for_ever((library, kernel.native))
+            keep_alive((library, kernel.native))
             jax.ffi.register_ffi_target(name, _capsule(library["handler"]), platform="cpu")
             _registered[name] = Target(name, handler.scratch)
     return _registered[name]
@@ -259,8 +259,8 @@ asked:
   %at.kind = getelementptr i64, ptr %extension, i64 1
   %kind = load i32, ptr %at.kind
   %metadata = icmp eq i32 %kind, 1
-  br i1 %metadata, label %told, label %staged
-told:
+  br i1 %metadata, label %described, label %staged
+described:
   %at.data = getelementptr i64, ptr %extension, i64 3
   %data = load ptr, ptr %at.data
   %at.major = getelementptr i8, ptr %data, i64 24

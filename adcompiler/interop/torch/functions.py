@@ -73,11 +73,11 @@ class TorchFunction(Guarded):
     def entered(self, args: Sequence[Any]) -> Any:
         """A call of the compiled function itself; later calls with tensors take the fast path."""
         found = self.call_in_order(args)
-        self.function.__call__ = self.door
+        self.function.__call__ = self.fast_path
         return found
 
     @public
-    def door(self, *args: Any, **keywords: Any) -> Any:
+    def fast_path(self, *args: Any, **keywords: Any) -> Any:
         """The fast path for calls after one with tensors."""
         key, leaves = (None, args) if keywords else self.key(args)
         site = self.sites.get(key)
@@ -119,7 +119,7 @@ class TorchFunction(Guarded):
             refuse_trace()
         pairs = zip(function.parameters, bound, strict=True)
         given = [a if p.static else mapped(partial(_taken, f"the argument {p.name!r}"), a) for p, a in pairs]
-        types, arrays, _ = function.describe([mapped(stand_in, a) for a in given], {})
+        types, arrays, _ = function.describe([mapped(placeholder, a) for a in given], {})
         leaves = arrays_of(types, given)
         found = function.specialise(types, arrays)
         values = [_value(leaf, array) for leaf, array in zip(leaves, arrays, strict=True)]
@@ -183,7 +183,7 @@ def _taken(name: str, value: Any) -> Any:
     return value
 
 
-def stand_in(value: Any) -> Any:
+def placeholder(value: Any) -> Any:
     """An array that describes a tensor: only type and shape matter. Of a length that is a symbol of
     PyTorch's, only whether it is 1 matters."""
     if not isinstance(value, Tensor):

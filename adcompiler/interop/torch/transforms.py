@@ -14,7 +14,7 @@ from adcompiler.ad.programs.split import Pattern
 from adcompiler.errors import GraphError, ShapeError
 from adcompiler.frames import public
 from adcompiler.interop.programs import Program
-from adcompiler.interop.torch.functions import of, stand_in
+from adcompiler.interop.torch.functions import of, placeholder
 from adcompiler.interop.torch.memory import DTYPES, check_devices, plain, taken
 from adcompiler.interop.torch.operation import At, derived, everything
 from adcompiler.ir.types import Dtype
@@ -32,7 +32,7 @@ def types_of(function: Any, bound: Sequence[Any]) -> tuple[Types, list[Any]]:
 
 
 def _described(name: str, value: Any) -> Any:
-    return stand_in(taken(f"the argument {name!r}", value)) if isinstance(value, Tensor) else value
+    return placeholder(taken(f"the argument {name!r}", value)) if isinstance(value, Tensor) else value
 
 
 def fit_tangent(name: str, value: Tensor, shape: Sequence[int], dtype: Dtype) -> Tensor:

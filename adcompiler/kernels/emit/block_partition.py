@@ -17,7 +17,7 @@ from adcompiler.loopir.nodes import Assign, Binary, Call, Expr, Unary, Var, lite
 from adcompiler.loopir.outer_vectorisation import LEAST_LANES, MOST_LANES
 
 BLOCK = 8192  # points per block: partial sums stay accurate, and a block stays in cache
-STRAND = 1024  # points per block of a parallel scan, which runs all iterations of a loop
+SCAN_POINTS = 1024  # points per block of a parallel scan, which runs all iterations of a loop
 MOST_BLOCKS = 1024
 MOST_WIDE_BLOCKS = 64  # where each block has partial sums of a whole array
 FEWEST = 8  # blocks of whole vectors, where blocks would otherwise be smaller than a vector
@@ -141,13 +141,13 @@ def _inside(loop: Loop) -> list[Shape]:
 
 def _often(kernel: Kernel, k: int) -> Shape:
     """The iterations of the program loop that a nest runs, if any."""
-    length = kernel.strands[k].loop.length if k in kernel.strands else None
+    length = kernel.scans[k].loop.length if k in kernel.scans else None
     return () if length is None or computed((length,)) else (length,)
 
 
 def _limits(kernel: Kernel, k: int) -> tuple[int, int, int]:
     """The points per block, the maximum number of blocks, and the points up to which there is one block."""
-    if k in kernel.strands:
-        return STRAND, MOST_BLOCKS, 0
+    if k in kernel.scans:
+        return SCAN_POINTS, MOST_BLOCKS, 0
     wide = any(b.nest == k and b.shape for b in kernel.buffers)
     return BLOCK, MOST_WIDE_BLOCKS if wide else MOST_BLOCKS, PARALLEL if k in kernel.in_iterations else 0

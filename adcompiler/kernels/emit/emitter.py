@@ -16,7 +16,7 @@ from adcompiler.ir.types import Dtype
 from adcompiler.kernels.emit import calls
 from adcompiler.kernels.emit.kernel import Buffer, Kernel, over_blocks
 from adcompiler.kernels.emit.names import Names
-from adcompiler.kernels.emit.parallel_scan import ParallelScan, StrandWriter
+from adcompiler.kernels.emit.parallel_scan import ParallelScan, ParallelScanWriter
 from adcompiler.kernels.emit.recurrence import recurrence
 from adcompiler.kernels.emit.statements import Statements, neutral, update
 from adcompiler.kernels.emit.writer import Row, Writer, zero
@@ -73,7 +73,7 @@ class Emitter(Statements):
 
     def __init__(self, made: Scheduled, allocates: bool = True, divides: bool = False) -> None:
         self.allocates, self.divides = allocates, divides
-        func, loans = made.func, made.loans
+        func, buffers = made.func, made.buffers
         self.func, self.schedule = func, made.schedule
         self.uncontracted = uncontracted(self.schedule)
         self.names = Names()
@@ -84,20 +84,20 @@ class Emitter(Statements):
         for array, name in zip(func.results, func.result_names, strict=True):
             if array not in self.labels:
                 self.labels[array] = self.names.fresh(name)
-        lent = {value: self.labels[result] for value, result in loans.items()}
-        self.lent = {result: value for value, result in loans.items()}
+        reused = {value: self.labels[result] for value, result in buffers.items()}
+        self.reused = {result: value for value, result in buffers.items()}
         self.adding = {func.results[k] for k in func.adding}
-        self.labels |= lent
+        self.labels |= reused
         self.buffers: list[Buffer] = []
         self.registers: dict[Task, str] = {}
         self.dropped: dict[Array, frozenset[int]] = {}  # axes that need no storage
         self.rows: dict[Array, Buffer] = {}  # the stored axes, reused by each iteration
         self.nested = set(self.schedule.tasks)
-        self.adopt(self.schedule.tasks, lent)
+        self.adopt(self.schedule.tasks, reused)
         self.nests: list[Loop] = []
         self.sequential: set[int] = set()
         self.in_iterations: set[int] = set()
-        self.strands: dict[int, Recurrence] = {}  # loops of the program that are nests
+        self.scans: dict[int, Recurrence] = {}  # loops of the program that are nests
         self.whole: list[Loop] = []  # loops in iterations that might be nests
         self.functions: list[Function] = []
         self.stamps: list[str] = []
@@ -151,15 +151,15 @@ class Emitter(Statements):
         functions = [*self.functions, Function("run", params, self.driver.scopes[0])]
         rows = frozenset(row.name for row in self.rows.values() if row.nest is not None)
         found = self.buffers, self.nests, self.sequential, scalars, self.labels, self.sizes, rows
-        iterations = self.in_iterations, self.whole, self.strands
+        iterations = self.in_iterations, self.whole, self.scans
         return Kernel(self.comment(), functions, self.func, *found, len(self.stamps), *iterations)
 
     def drive(self, item: Loop | Task) -> None:
         """Write one item of the driver."""
         if isinstance(item, Loop):
             self.nest(item)
-        elif isinstance(item, Recurrence) and (strands := ParallelScan(item)).legal():
-            self.strand(strands)
+        elif isinstance(item, Recurrence) and (scan := ParallelScan(item)).legal():
+            self.parallel_scan(scan)
         elif isinstance(item, Task) and calls.is_product(item.array):
             self.product(item, item.array)
         else:
@@ -217,7 +217,7 @@ class Emitter(Statements):
         k, tasks = len(self.nests), loop.tasks
         writer = self.function(loop, (e for t in tasks for e in t.written))
         if k in self.in_iterations:
-            writer.stand_in(self.driver)
+            writer.nest_in(self.driver)
         self.keep_rows(writer, tasks, k)
         partial = [t for t in tasks if isinstance(t.array, Reduce) and t.first_reduced == 0]
         accumulators = {t: self.partial(writer, t, k) for t in partial}
@@ -234,15 +234,15 @@ class Emitter(Statements):
         for t in partial:
             self.combine(t, accumulators[t], k)
 
-    def strand(self, strands: ParallelScan) -> None:
+    def parallel_scan(self, scan: ParallelScan) -> None:
         """Write a program loop as a nest, which runs all iterations of a block."""
-        k, rec = len(self.nests), strands.rec
-        writer = self.function(Loop(strands.size, UNNUMBERED, strands.tasks), ())
-        self.strands[k] = rec
-        self.nested |= set(strands.tasks)
-        sums = {s: o for o, s in strands.collected if o in strands.sums}
+        k, rec = len(self.nests), scan.rec
+        writer = self.function(Loop(scan.size, UNNUMBERED, scan.tasks), ())
+        self.scans[k] = rec
+        self.nested |= set(scan.tasks)
+        sums = {s: o for o, s in scan.collected if o in scan.sums}
         partial = {s: self.partial_sums(s.dtype, s.shape, k) for s in sums}
-        StrandWriter(self, writer, strands, k, partial).write()
+        ParallelScanWriter(self, writer, scan, k, partial).write()
         self.divide(k, writer)
         for stack, total in sums.items():
             self.add_up(self.labels[stack], stack.shape, total, partial[stack], k)

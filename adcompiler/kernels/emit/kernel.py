@@ -85,7 +85,7 @@ class Kernel:
     stamps: int = 0  # timestamps returned after the scalars
     in_iterations: AbstractSet[int] = frozenset()  # nests inside iterations of program loops
     whole: Sequence[Loop] = ()  # loops in iterations that are not nests, but could be
-    strands: Mapping[int, Recurrence] = field(default_factory=dict)  # nests that run program loops
+    scans: Mapping[int, Recurrence] = field(default_factory=dict)  # nests that run program loops
 
     @cached_property
     def bare(self) -> tuple[Function, ...]:

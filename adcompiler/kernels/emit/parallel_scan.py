@@ -70,14 +70,14 @@ class ParallelScan:
         known = not any(computed(shape) for shape in self.lengths())
         carried = all(slot in self.axis for slot in rec.slots)
         given = all(out in self.axis or out in self.sums for out in rec.outs)
-        return alike and known and carried and given and all(map(self.keeps_apart, self.tasks))
+        return alike and known and carried and given and all(map(self.is_private, self.tasks))
 
     def lengths(self) -> Iterator[Shape]:
         """The lengths of all arrays that the loop carries, computes or returns."""
         yield from (a.shape for a in self.rec.loop.items)
         yield from ((*t.array.domain, *t.array.shape) for t in self.tasks)
 
-    def keeps_apart(self, task: Task) -> bool:
+    def is_private(self, task: Task) -> bool:
         """Whether a task reads only at its own place and adds up nothing that the loop reads."""
         array = task.array
         if isinstance(task, Recurrence) or isinstance(array, Accumulate | Call):
@@ -94,29 +94,29 @@ class ParallelScan:
         return True
 
 
-class StrandWriter(RecurrenceWriter):
+class ParallelScanWriter(RecurrenceWriter):
     """Writes all iterations of one block of nest `number`; `partial` names the buffers of its sums."""
 
     def __init__(
         self,
         emitter: NestEmitter,
         writer: Writer,
-        strands: ParallelScan,
+        scan: ParallelScan,
         number: int,
         partial: Mapping[Array, str],
     ) -> None:
-        super().__init__(emitter, writer, strands.rec)
-        self.nests, self.strands, self.number, self.partial = emitter, strands, number, partial
-        writer.cut = {loop.number for loop in strands.loops}
+        super().__init__(emitter, writer, scan.rec)
+        self.nests, self.scan, self.number, self.partial = emitter, scan, number, partial
+        writer.cut = {loop.number for loop in scan.loops}
         self.axis: dict[Array, int] = {
-            f: strands.axis[s] for f, s in zip(self.finals, self.rec.slots, strict=True)
+            f: scan.axis[s] for f, s in zip(self.finals, self.rec.slots, strict=True)
         }
-        self.axis |= {stack: strands.axis[out] for out, stack in strands.collected if out.rank}
+        self.axis |= {stack: scan.axis[out] for out, stack in scan.collected if out.rank}
 
     def adopt(self) -> None:
         super().adopt()
-        self.writer.own |= {self.labels[t.array] for t in self.strands.tasks if not t.array.rank}
-        self.nests.keep_rows(self.writer, self.strands.tasks, self.number)
+        self.writer.own |= {self.labels[t.array] for t in self.scan.tasks if not t.array.rank}
+        self.nests.keep_rows(self.writer, self.scan.tasks, self.number)
 
     def collect(self, out: Array, stack: Array) -> None:
         name = self.writer.use(self.partial[stack])

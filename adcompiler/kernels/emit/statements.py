@@ -50,7 +50,7 @@ class Statements:
     func: Func
     labels: dict[Array, str]
     registers: dict[Task, str]
-    lent: Mapping[Array, Array] = {}  # results whose memory holds another array until they are computed
+    reused: Mapping[Array, Array] = {}  # results whose memory holds another array until they are computed
 
     def fill(self, writer: Writer, name: str, shape: Shape, value: Expr, row: Row = ()) -> None:
         """Write loops that set all elements of an array, or of a row of it."""
@@ -98,8 +98,8 @@ class Statements:
                 if writer.uses[read]:
                     value = value if isinstance(value, Var) else Var(writer.assign(value))
                     writer.define(read, value.name)
-                if task.array in self.lent:  # later readers use a variable
-                    writer.keep(Read(self.lent[task.array], task.kept))
+                if task.array in self.reused:  # later readers use a variable
+                    writer.keep(Read(self.reused[task.array], task.kept))
                 if task.stored:
                     writer.add(Store(self.place(writer, task), self.kept(task, value)))
             case Reduce():

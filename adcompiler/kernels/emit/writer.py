@@ -124,7 +124,7 @@ class Writer:
         self.levels: dict[Element, int] = {}
         self.expect(roots)
 
-    def stand_in(self, outer: Writer) -> None:
+    def nest_in(self, outer: Writer) -> None:
         """Mark this function as called inside the loops of another one, iteration by iteration."""
         self.around = tuple(outer.loops)
         self.prefixes, self.grown = dict(outer.prefixes), outer.grown

@@ -15,7 +15,7 @@ from adcompiler.kernels.routines import library
 from adcompiler.kernels.routines.library import _fill, reduce_add
 
 SWEEPS = 60  # six to ten usually suffice
-APART = library.APART | {
+NOT_INLINED = library.NOT_INLINED | {
     "_finite", "_iteration_columns", "_iteration_rows", "_exchange_columns", "_set_sign", "_householder",
     "_jacobi", "_singular_values", "_complete", "_invert_triangle", "_times_triangle", "_by_values",
 }  # fmt: skip
@@ -86,7 +86,7 @@ def library_eigh(a: Any, f: Any) -> None:
         for j in range(n):
             f[n + i, j] = a[i, j]
     for _ in range(SWEEPS):
-        turned = False
+        rotated = False
         for p in range(n):
             for q in range(p + 1, n):
                 x, y, z = f[n + p, p], f[n + q, q], f[n + p, q]
@@ -96,8 +96,8 @@ def library_eigh(a: Any, f: Any) -> None:
                     _iteration_columns(f, 0, 2 * n, p, q, c, c * t)
                     _iteration_rows(f, n + p, n + q, n, c, c * t)
                     f[n + p, q], f[n + q, p] = 0, 0
-                    turned = True
-        if not turned:
+                    rotated = True
+        if not rotated:
             break
     for k in range(n):
         f[k, n] = f[n + k, k]
@@ -203,7 +203,7 @@ def _jacobi(f: Any, top: int, m: int, n: int) -> None:
     for j in range(n):
         f[last + j, j] = 1
     for _ in range(SWEEPS):
-        turned = False
+        rotated = False
         for p in range(n):
             for q in range(p + 1, n):
                 x, y, z = 0.0, 0.0, 0.0
@@ -215,8 +215,8 @@ def _jacobi(f: Any, top: int, m: int, n: int) -> None:
                     t = _tangent((y - x) / (2 * z))
                     c = 1 / math.sqrt(t * t + 1)
                     _iteration_columns(f, top, last + n, p, q, c, c * t)
-                    turned = True
-        if not turned:
+                    rotated = True
+        if not rotated:
             break
 
 

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 # Functions that run once per matrix or block, or rarely: they are compiled once and called, not inlined.
-APART = frozenset({"_copy", "_exchange", "_merge", "_fill", "_is_singular", "_minus", "_panel", "_parity"})
+NOT_INLINED = frozenset(
+    {"_copy", "_exchange", "_merge", "_fill", "_is_singular", "_minus", "_panel", "_parity"}
+)
 BLOCK = 48  # columns that are eliminated before the rest of the matrix is
 LARGE = 2**27  # terms from which a product is one call of BLAS, with its own threads
 TILE = 64  # rows, columns and terms of a call of BLAS: from 64 ** 3 on, OpenBLAS uses its own threads

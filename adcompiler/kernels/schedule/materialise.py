@@ -63,10 +63,10 @@ class Use(NamedTuple):
 
 class Candidate(NamedTuple):
     """A value that may become an array and replace some uses. It may share the memory of the result
-    `lender`."""
+    `buffer`."""
 
     uses: tuple[Use, ...]
-    lender: Array | None = None
+    buffer: Array | None = None
 
 
 def uses(made: Schedule, parts: Callable[[Task], Iterable[Part]]) -> dict[Element, list[Use]]:
@@ -99,9 +99,9 @@ class Materialiser(Rewriter):
         self.made: dict[tuple[Array, Part], Array] = {}
 
     def of(self, candidate: Candidate) -> Array:
-        """The array of a candidate, as read by its lender."""
+        """The array of a candidate, as read by its buffer."""
         uses = candidate.uses
-        task, part = next((u.task, u.part) for u in uses if candidate.lender in (None, u.task.array))
+        task, part = next((u.task, u.part) for u in uses if candidate.buffer in (None, u.task.array))
         return self.made[task.array, part]
 
     def inner(self, loop: loop_node.Loop | Ruled) -> None:
@@ -243,7 +243,7 @@ class BufferReuse:
     def candidates(self, func: Func, made: Schedule, style: Style) -> Sequence[Candidate]:
         """For each result with usable memory, the costliest value that an earlier nest also computes."""
         results = {r for k, r in enumerate(func.results) if k not in func.adding}
-        return list(_lent(made, uses(made, _lendable), results)) if style.rows else []
+        return list(_in_results(made, uses(made, _reusable), results)) if style.rows else []
 
     def holds(self, candidate: Candidate, array: Array, result: Array | None, made: Schedule) -> bool:
         """Whether the value is stored in full, and nothing reads it after the result overwrites it."""
@@ -268,14 +268,14 @@ def _stored(made: Schedule) -> int:
     return sum(t.stored and not t.dropped for t in made.tasks)
 
 
-def _lendable(task: Task) -> Iterator[Part]:
+def _reusable(task: Task) -> Iterator[Part]:
     """The calls of functions over all axes of an array."""
     for e in elements_of(task.array.elements):
         if is_function(e) and e.axes == set(task.order):
             yield Part(e, task.order)
 
 
-def _lent(
+def _in_results(
     made: Schedule, found: Mapping[Element, Sequence[Use]], results: AbstractSet[Array]
 ) -> Iterator[Candidate]:
     taken: set[Element] = set()
@@ -284,7 +284,7 @@ def _lent(
             if task.array not in results or not _is_whole(task):
                 continue
             shared = [
-                own for own in (part.own for part in _lendable(task))
+                own for own in (part.own for part in _reusable(task))
                 if own.dtype == task.array.dtype and own not in taken
                 and (use := found.get(own)) and use[0].nest < k == use[-1].nest
             ]  # fmt: skip
@@ -308,7 +308,7 @@ class Scheduled:
 
     func: Func
     schedule: Schedule
-    loans: Mapping[Array, Array] = field(default_factory=dict)
+    buffers: Mapping[Array, Array] = field(default_factory=dict)
 
 
 class Reason(Protocol):
@@ -320,7 +320,7 @@ class Reason(Protocol):
 
     def holds(self, candidate: Candidate, array: Array, result: Array | None, made: Schedule) -> bool:
         """Whether a schedule with all candidates confirms one. `array` is its array there, and `result` its
-        lender."""
+        buffer."""
         ...
 
     def pays(self, before: Schedule, after: Schedule, count: int) -> bool:
@@ -346,10 +346,10 @@ def materialised(made: Scheduled, reason: Reason, style: Style) -> Scheduled:
         changed = Materialiser(wanted)
         func = changed.func(made.func)
         again = schedule(func, style)
-        lenders = {c: None if c.lender is None else changed.arrays[c.lender] for c in wanted}
-        kept = [c for c in wanted if reason.holds(c, changed.of(c), lenders[c], again)]
+        results_of = {c: None if c.buffer is None else changed.arrays[c.buffer] for c in wanted}
+        kept = [c for c in wanted if reason.holds(c, changed.of(c), results_of[c], again)]
         if kept == wanted:
-            loans = {changed.of(c): result for c, result in lenders.items() if result is not None}
-            return Scheduled(func, again, loans) if reason.pays(made.schedule, again, len(wanted)) else made
+            buffers = {changed.of(c): result for c, result in results_of.items() if result is not None}
+            return Scheduled(func, again, buffers) if reason.pays(made.schedule, again, len(wanted)) else made
         wanted = kept
     return made

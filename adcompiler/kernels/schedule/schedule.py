@@ -331,11 +331,11 @@ class _Placer:
         axis = producer.order[depth]
         if axis >= producer.array.rank:
             return False
-        if not depth and self.vectorises_apart(producer, consumer):
+        if not depth and self.vectorises_separately(producer, consumer):
             return False
         return all(read.args[axis] is Index(consumer.order[depth]) for read in reads)
 
-    def vectorises_apart(self, producer: Task, consumer: Task) -> bool:
+    def vectorises_separately(self, producer: Task, consumer: Task) -> bool:
         """Whether one of two tasks is a loop of costly operations that vectorises only if the other's inner
         loops are kept separate. Sums over rows and readers of these rows stay together, while a row is in
         cache."""

@@ -98,7 +98,7 @@ class Task:
     order: tuple[int, ...]
     loops: list[Loop] = field(default_factory=list)
     stored: bool = True
-    seen_to: list[Element] = field(default_factory=list)  # conditions that loop bounds ensure
+    ensured: list[Element] = field(default_factory=list)  # conditions that loop bounds ensure
     within: int = 0  # the number of loops around it whose iterations contain all its readers
     needed: Conditions = ALWAYS  # what holds wherever the array is read
     known: Conditions = ALWAYS  # what holds in the loop being written
@@ -126,7 +126,7 @@ class Task:
     @property
     def elements(self) -> tuple[Element, ...]:
         """The array's elements in terms of loop variables."""
-        key = self.needed, self.known, len(self.seen_to), len(self.loops)
+        key = self.needed, self.known, len(self.ensured), len(self.loops)
         if key not in self._elements:
             self._elements[key] = self._substituted()
         return self._elements[key]
@@ -135,14 +135,14 @@ class Task:
         memo: dict[Element, Element] = {}
         found = tuple(substitute(e, self.index, memo) for e in self.array.elements)
         found = assume(found, join(self.needed, self.known))
-        if self.seen_to and self.op is not None:
-            return (*found[:-1], without(self.op, found[-1], self.seen_to))
+        if self.ensured and self.op is not None:
+            return (*found[:-1], without(self.op, found[-1], self.ensured))
         return found
 
     @property
     def written(self) -> tuple[Element, ...]:
         """The elements to write for the task, including reads in the bounds of its loops."""
-        return (*self.elements, *(e for e in elements_of(self.seen_to) if isinstance(e, Read)))
+        return (*self.elements, *(e for e in elements_of(self.ensured) if isinstance(e, Read)))
 
     def spares(self, depth: int, filled: bool) -> bool:
         """Whether the loop at `depth` may skip iterations that add nothing. On an axis that a sum keeps this
@@ -235,7 +235,7 @@ class Loop:
                 if found is not None:
                     self.bounds.append(found)
                     for task in self.tasks:
-                        task.seen_to.append(condition)
+                        task.ensured.append(condition)
         for item in self.body:
             if isinstance(item, Loop):
                 item.bind(outer | {self.number}, filled)

@@ -48,7 +48,7 @@ def _elements(task: Task) -> Iterable[Element]:
     """The elements that a task computes, with the conditions that bounds and branches around them ensure."""
     if isinstance(task, Recurrence):
         return ()
-    return elements_of((*task.elements, *task.seen_to, *(c for c, _ in join(task.needed, task.known))))
+    return elements_of((*task.elements, *task.ensured, *(c for c, _ in join(task.needed, task.known))))
 
 
 def _all_tasks(made: Schedule | None) -> Iterator[Task]:

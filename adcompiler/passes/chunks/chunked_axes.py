@@ -41,7 +41,7 @@ Spec = tuple[int | None, ...]
 Key = tuple[Array, Spec]  # a block of an array
 Grid = Mapping[Element, int | None]  # the grid axis of a chunked length; None if it has several
 RECHUNK = "rechunk to one chunk along this axis: x.rechunk({axis: -1})"
-APART = "or pass the elements read there, such as x[1:] or x[idx], as another argument"
+SEPARATE = "or pass the elements read there, such as x[1:] or x[idx], as another argument"
 OUTSIDE = "or run this loop in Python, and compile one iteration"
 
 
@@ -87,7 +87,7 @@ class Chunked:
         raise self.refused(
             reader,
             f"a gather across chunks: axis {m} of {what} is chunked, and is not read elementwise",
-            f"{RECHUNK}; {APART}",
+            f"{RECHUNK}; {SEPARATE}",
         )
 
     def scanned(self, array: Array) -> Loop | None:

@@ -108,7 +108,7 @@ def partition(func: Func, chunked: Iterable[int], value: Callable[[Element], int
     for step in READY:
         func = step(func)
     sizes = frozenset(map(Size, chunked))
-    func, kept = written_out(func, sizes, value)
+    func, kept = unrolled(func, sizes, value)
     plan = _Plan(func, Chunked(func, sizes), kept)
     groups: dict[_Group, list[Array]] = defaultdict(list)
     for array in plan.order:
@@ -229,9 +229,7 @@ class _Plan:
 MOST_ITERATIONS = 100  # of one loop; five times as many for all nested loops together
 
 
-def written_out(
-    func: Func, sizes: frozenset[Size], value: Callable[[Element], int]
-) -> tuple[Func, set[Array]]:
+def unrolled(func: Func, sizes: frozenset[Size], value: Callable[[Element], int]) -> tuple[Func, set[Array]]:
     """The program with loops that decompose over `sizes`, and the arrays to store.
 
     `value` gives the value of a length, from which iterations are counted.
@@ -245,9 +243,9 @@ def written_out(
         if unrolled.count == count:
             break
         count = unrolled.count
-    apart = _Apart(Chunked(func, sizes))
-    func = apart.func(func)
-    return func, {apart.arrays[a] for a in kept if a in apart.arrays}
+    split = _Split(Chunked(func, sizes))
+    func = split.func(func)
+    return func, {split.arrays[a] for a in kept if a in split.arrays}
 
 
 class _Bodies(Rewriter):
@@ -261,7 +259,7 @@ class _Bodies(Rewriter):
         """Loop bodies are unchanged."""
 
 
-class _Apart(_Bodies):
+class _Split(_Bodies):
     """Moves carried values that do not depend on blocks into a separate loop."""
 
     def array(self, array: Array) -> Array:

@@ -120,7 +120,7 @@ def _split(loop: Loop, is_inner: bool) -> list[Array]:
     while True:
         rest = [c for c in body.carried if c not in found]
         taken = reached((*(c.result for c in rest), *body.outs, *_read_by(found.values())), slots)
-        bad = [c for c, own in found.items() if c.slot in taken or not _apart(own, slots)]
+        bad = [c for c, own in found.items() if c.slot in taken or not _are_disjoint(own, slots)]
         if not bad:
             break
         found = {c: s for c, s in found.items() if c not in bad}
@@ -155,7 +155,7 @@ def _positive(length: Element) -> Element:
     return length.args[0] if is_clamped else length
 
 
-def _apart(stores: Iterable[_Store], slots: set[Array]) -> bool:
+def _are_disjoint(stores: Iterable[_Store], slots: set[Array]) -> bool:
     """Whether stores depend on nothing carried."""
     return slots.isdisjoint(reached(_read_by((stores,)), slots))
 

@@ -134,7 +134,7 @@ def maker(backend: str) -> Backend:
 
 
 MOST_MET = 1000  # calls' lengths that are remembered to fit
-MOST_DOORS = 100
+MOST_FAST_PATHS = 100
 
 
 class Specialisation:
@@ -166,7 +166,7 @@ class Specialisation:
         self.axes = frozenset(
             number for number, _, _ in self.sources
         )  # no number of iterations is among them
-        self.doors: dict[tuple[Any, ...], Callable[..., Any]] = {}  # by general way, lengths, classes
+        self.fast_paths: dict[tuple[Any, ...], Callable[..., Any]] = {}  # by general way, lengths, classes
 
     @property
     def executable(self) -> Executable:
@@ -317,7 +317,7 @@ class Specialisation:
         shown = ", ".join(f"{n}: {np.shape(a)}" for n, a in zip(self.func.input_names, args, strict=True))
         return f"the arguments have shapes {shown}"
 
-    def door(
+    def fast_path(
         self,
         lengths: Sequence[int],
         types: Types,
@@ -327,15 +327,15 @@ class Specialisation:
     ) -> Callable[..., Any]:
         """What answers calls like that with `args`: a function that does so at once, or `general`, where
         arguments must be converted or looked into."""
-        from adcompiler.targets.cpu.inline_cache import door, fits
+        from adcompiler.targets.cpu.inline_cache import fast_path, fits
 
         if self.func.counts or not all(map(fits, types, args)):
             return general
         key = (general, *lengths, *map(type, args))  # pairs and numbers go other general ways
-        if key not in self.doors and len(self.doors) < MOST_DOORS:
-            made = door(self.executable, lengths, types, args, self.lowered.structure, plain, general)
-            self.doors[key] = made or general
-        return self.doors.get(key, general)
+        if key not in self.fast_paths and len(self.fast_paths) < MOST_FAST_PATHS:
+            made = fast_path(self.executable, lengths, types, args, self.lowered.structure, plain, general)
+            self.fast_paths[key] = made or general
+        return self.fast_paths.get(key, general)
 
     def __call__(
         self, args: Sequence[Any], plain: bool, sizes: Sequence[int] | None = None, into: Into = None

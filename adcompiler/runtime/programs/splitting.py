@@ -41,7 +41,7 @@ from adcompiler.runtime.programs.specialise import Specialisation, Traceable, Ty
 # The generated `propagate`: all branches on None stand at its top, each calls a specialised program.
 
 
-MOST_COTANGENTS_WRITTEN_OUT = 3  # cotangents up to which every pattern has a branch of its own
+MOST_COTANGENTS_BRANCHED = 3  # cotangents up to which every pattern has a branch of its own
 
 Program = Callable[..., tuple[Any, ...]]
 
@@ -56,9 +56,7 @@ def dispatch_source(
     names = Names()
     saved, *params = (names.fresh(n) for n in ("saved", *cotangents))
     patterns = (
-        seen
-        if len(params) > MOST_COTANGENTS_WRITTEN_OUT
-        else list(product((True, False), repeat=len(params)))
+        seen if len(params) > MOST_COTANGENTS_BRANCHED else list(product((True, False), repeat=len(params)))
     )
     lines = [
         f"def propagate({', '.join((saved, *params))}):",
@@ -70,7 +68,7 @@ def dispatch_source(
         given = ", ".join((saved, *(p for p, here in zip(params, pattern, strict=True) if here)))
         lines.append(f"    if {' and '.join(tests) or 'True'}:")
         lines.append(f'        return programs["{pattern_text(pattern)}|{asked}"]({given})')
-    if len(params) > MOST_COTANGENTS_WRITTEN_OUT:
+    if len(params) > MOST_COTANGENTS_BRANCHED:
         lines.append(f"    return programs.for_others({', '.join((saved, *params))})")
     return "\n".join(lines) + "\n"
 

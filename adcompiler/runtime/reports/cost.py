@@ -49,15 +49,15 @@ class Kernel:
     types: Types | None = None
 
     def call(self) -> Callable[[], Any]:
-        """A call like the ones before it, by the door that they leave open."""
+        """A call like the ones before it, by the fast path that they leave."""
 
         def general(*_: Any) -> Any:
             return self.program(self.args, False, self.sizes)
 
         if self.types is None:
             return general
-        door = self.program.door(self.sizes, self.types, self.args, False, general)
-        return lambda: door(*self.args)
+        fast_path = self.program.fast_path(self.sizes, self.types, self.args, False, general)
+        return lambda: fast_path(*self.args)
 
 
 def cost_of(f: Any, wrt: Any, args: Sequence[Any]) -> Costs:
@@ -184,7 +184,7 @@ class Measured:
         alone = self.whole if len(self.nests) == 1 and not self.products else None
         self.seconds: list[float | None] = [alone] * len(self.nests) if found is None else [*found]
         nests, in_order = timed.kernel.nests, timed.kernel.sequential
-        shared = [timed.kernel.strands.get(k, item) for k, item in enumerate(nests) if k not in in_order]
+        shared = [timed.kernel.scans.get(k, item) for k, item in enumerate(nests) if k not in in_order]
         self.each = [self.threads if item in shared else 1 for item in timed.items]
 
     @property

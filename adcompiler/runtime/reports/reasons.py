@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from adcompiler.loopir.dependence import own_of
+from adcompiler.loopir.dependence import loop_variant
 from adcompiler.loopir.nodes import Access, Assign, Binary, Call, Expr, For, Invoke, Literal, Stmt, Var, While
 from adcompiler.loopir.outer_vectorisation import transformed
 from adcompiler.loopir.short_loops import has_loops, short
@@ -58,7 +58,7 @@ def _of(loop: For | While, names: Mapping[str, str]) -> Iterator[str]:
     if isinstance(loop, While):
         yield "its number of iterations is not known"
         return
-    own = own_of(loop)
+    own = loop_variant(loop)
     for node in (n for s in statements(loop.body) for n in read_by(s)):
         match node:
             case Binary(op="//" | "%", right=right) if mentions(own, node) and not isinstance(right, Literal):

@@ -23,10 +23,10 @@ Multiply = Callable[[str, Dtype], Callable[..., list[Any]]]  # the kernel of a p
 
 
 class _Product(NamedTuple):
-    """A call of a product; if `turned`, the result is its transpose."""
+    """A call of a product; if `transposed`, the result is its transpose."""
 
     call: Call
-    turned: bool
+    transposed: bool
 
 
 class GemmEpilogue:
@@ -70,10 +70,10 @@ class GemmEpilogue:
         op, axes = product.call.op, OPERANDS[product.call.op]
         sizes = dict(zip(axes[0] + axes[1], operands[0].shape + operands[1].shape, strict=True))
         kernel = self.multiply(op, product.call.dtype)
-        target = None if product.turned else into
+        target = None if product.transposed else into
         made: np.ndarray
         (made,) = kernel([sizes[k] for k in range(3)], operands, [target])
-        if not product.turned:
+        if not product.transposed:
             return made
         if into is None:
             return np.ascontiguousarray(made.T)
@@ -87,7 +87,7 @@ def product_of_two(op: str, dtype: Dtype) -> Func:
     return Func("product", (a, b), ("a", "b"), (call(op, a, b),), ("c",), ("n", "k", "m"))
 
 
-def worth(func: Func) -> bool:
+def pays(func: Func) -> bool:
     """Whether a program has loops, and all its calls are final products."""
     arrays = arrays_of(func.roots)
     calls = {a for a in arrays if isinstance(a, Call)}
@@ -99,11 +99,11 @@ def _last(result: Array, func: Func) -> _Product | None:
     """The product that a result is, if it has no other reader."""
     match result:
         case Call() as made:
-            turned = False
+            transposed = False
         case Map(body=Read(array=Call() as made, args=(Index(axis=1), Index(axis=0)))):
-            turned = True
+            transposed = True
         case _:
             return None
     readers = {a for a in arrays_of(func.roots) if made in arrays_read(a)}
     alone = readers <= {result} and not any(made in arrays_read(c.holds) for c in func.checks)
-    return _Product(made, turned) if alone and made.op in OPERANDS and made.rank == 2 else None
+    return _Product(made, transposed) if alone and made.op in OPERANDS and made.rank == 2 else None

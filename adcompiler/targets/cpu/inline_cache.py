@@ -31,7 +31,7 @@ from adcompiler.targets.llvm.runtime.inline_cache import (
 from adcompiler.targets.llvm.runtime.jit import guarded
 
 
-def door(
+def fast_path(
     executable: Any,
     sizes: Sequence[int],
     types: Sequence[Kind],

@@ -22,7 +22,7 @@ from adcompiler.passes.order.triangles import pays as bounded_pays
 from adcompiler.passes.order.triangles import triangles
 from adcompiler.passes.pipeline import FINISH, PREPARE, run
 from adcompiler.targets.cpu.compiled import PLAIN, CpuKernel, Mode
-from adcompiler.targets.cpu.gemm_epilogue import GemmEpilogue, product_of_two, worth
+from adcompiler.targets.cpu.gemm_epilogue import GemmEpilogue, pays, product_of_two
 from adcompiler.targets.cpu.kernels import Form, KernelSelector, Pays, Sizes
 
 
@@ -38,15 +38,15 @@ class Cpu:
     def products(self, func: Func) -> tuple[Sequence[Product], int | None]:
         """A lower threshold applies to products after all loops of a program: the kernel stays unchanged."""
         products = found(func)
-        return products, CALL_POINTS if products and worth(with_calls(func, products)) else None
+        return products, CALL_POINTS if products and pays(with_calls(func, products)) else None
 
     def form(self, func: Func) -> Form:
         """Apply passes up to the choice of loop orders; final products run after the kernel."""
-        if not worth(func):
+        if not pays(func):
             return _alternatives(run(PREPARE, func))
-        apart = GemmEpilogue(func, self.multiply)
-        form = _alternatives(run(PREPARE, apart.program))
-        return form._replace(around=lambda kernel: partial(apart, kernel))
+        epilogue = GemmEpilogue(func, self.multiply)
+        form = _alternatives(run(PREPARE, epilogue.program))
+        return form._replace(around=lambda kernel: partial(epilogue, kernel))
 
     def multiply(self, op: str, dtype: Dtype) -> KernelSelector:
         """The kernel of a product of matrices."""

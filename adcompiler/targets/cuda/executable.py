@@ -45,7 +45,7 @@ class CudaExecutable:
                 caller.args, half = self.widened(sizes, caller), False
             narrow = tuple(k for k, target in caller.targets.items() if is_half(target))
             program = self.program(sizes, half, narrow)
-            results = program.call(sizes, caller.args, caller.stream, caller.targets, caller.apart())
+            results = program.call(sizes, caller.args, caller.stream, caller.targets, caller.disjoint())
             results = [caller.given_back(k, r) for k, r in enumerate(results)]
         return put(results, [t if isinstance(t, np.ndarray) else None for t in into or ()])
 

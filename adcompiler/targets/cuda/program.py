@@ -132,7 +132,7 @@ class DeviceProgram:
         args: Sequence[Any],
         stream: Any,
         into: Mapping[int, Any] | None = None,
-        apart: Collection[int] = (),
+        disjoint: Collection[int] = (),
     ) -> list[Any]:
         """The results on the device; those of rank 0 are NumPy scalars. Results in `into` are written there:
         directly by kernels if they are `apart` from arguments."""
@@ -141,7 +141,7 @@ class DeviceProgram:
                 cuda.synchronize()
             self.stream = stream
         into = into or {}
-        direct = {k: a for k, a in into.items() if k in apart and self.fills(k, a)}
+        direct = {k: a for k, a in into.items() if k in disjoint and self.fills(k, a)}
         results = _Call(self, sizes, args, stream, direct).results()
         for k, target in into.items():
             if k not in direct:

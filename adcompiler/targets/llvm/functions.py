@@ -211,7 +211,7 @@ class Function(Loops):
             raise UnsupportedError
         written = short(loop)
         if written is not None:
-            self.written_out(loop.axis, written, loop.body)
+            self.unrolled(loop.axis, written, loop.body)
         elif loop.kind == "program":
             self.of_program(loop, first, stop)
         elif loop.kind == "blocks" and self.module.is_coarse(loop.body):
@@ -223,7 +223,7 @@ class Function(Loops):
         """A program loop: a poll follows each iteration, or each strip of iterations without inner loops."""
         if self.module.is_coarse(loop.body):
             if isinstance(loop, Jam):
-                first = self.several(loop, first, stop)
+                first = self.jammed(loop, first, stop)
             with self.iterations(first, stop) as iteration, self.polled(1):
                 self.iteration(loop.axis, iteration, loop.body)
             return
@@ -260,7 +260,7 @@ class Function(Loops):
         if isinstance(loop, Lanes):
             first = self.across(loop, first, stop)
         if isinstance(loop, Jam):
-            first = self.several(loop, first, stop)
+            first = self.jammed(loop, first, stop)
         if isinstance(loop, Tiled):
             self.tiles(loop, first, stop)
         else:
@@ -277,7 +277,7 @@ class Function(Loops):
             self.loop(loop.over(begin, end), first, stop)
         del self.values[begin], self.values[end]
 
-    def several(self, loop: Jam, first: Value, stop: Value) -> Value:
+    def jammed(self, loop: Jam, first: Value, stop: Value) -> Value:
         """Run several iterations at once while enough remain; returns the first remaining iteration."""
         step = len(loop.axes)
         iterations = self.call("llvm.usub.sat.i64", "i64", [stop, first])

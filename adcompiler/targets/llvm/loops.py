@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
 
-from adcompiler.loopir.low_trips import LANES, have_no_order
+from adcompiler.loopir.low_trips import LANES, are_unordered
 from adcompiler.loopir.nodes import Assign, Binary, Call, For, If, Invoke, Literal, Stmt
 from adcompiler.loopir.short_loops import has_loops, short
 from adcompiler.loopir.vector_statements import LANE
@@ -110,7 +110,7 @@ class Loops(Memory):
         """Statements in order."""
         raise NotImplementedError
 
-    def written_out(self, name: str, iterations: range, body: Sequence[Stmt]) -> None:
+    def unrolled(self, name: str, iterations: range, body: Sequence[Stmt]) -> None:
         """The unrolled iterations of a short loop."""
         for k in iterations:
             self.values[name] = literal(k)._replace(unsigned=True)
@@ -188,7 +188,7 @@ class Loops(Memory):
         if not (self.low_trips and self.depth) or loop.kind == "program":
             count = interleaving(loop.body)
             return self.needs.hint(f'interleave.count", i32 {count}') if count else ""
-        free = have_no_order(loop, self.changing)
+        free = are_unordered(loop, self.changing)
         wide = [f'vectorize.width", i32 {LANES}'] if free else []
         return self.needs.hint(*wide, 'interleave.count", i32 1', 'unroll.disable"')
 

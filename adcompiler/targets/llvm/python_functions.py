@@ -130,7 +130,9 @@ class _Body(Variables):
         super().__init__(replace(needs, vectors=None))
         self.module, self.given, self.kinds, self.result = module, needs, kinds, result
         self.definitions, self.names = source(module)
-        self.apart = found if isinstance(found := self.names.get("APART"), frozenset) else frozenset()
+        self.not_inlined = (
+            found if isinstance(found := self.names.get("NOT_INLINED"), frozenset) else frozenset()
+        )
         self.routine = self.definitions[function]
         self.changing = {*assigned(*self.routine.body)}
         self.exits: list[str] = []
@@ -153,10 +155,12 @@ class _Body(Variables):
         """The function; its result is void if it ends without one."""
         self.needs = self.given
         effects = PURE if self.pure else "nounwind"
-        apart = (
-            " noinline" if self.routine.name in self.apart or self.routine.name.startswith("library_") else ""
+        noinline = (
+            " noinline"
+            if self.routine.name in self.not_inlined or self.routine.name.startswith("library_")
+            else ""
         )
-        head = f"internal {self.result or 'void'} @{name}({self.params}) {effects}{apart}"
+        head = f"internal {self.result or 'void'} @{name}({self.params}) {effects}{noinline}"
         if not self.result:
             return self.definition(head, "ret void")
         return self.definition(head, "unreachable", f"ret {self.result} zeroinitializer")
@@ -286,7 +290,7 @@ class _Body(Variables):
         """Loop hints for LLVM: one vector at a time in matrix routines, except for sums, where each addition
         depends on the last. More interleaving costs more compile time than it saves."""
         adds = any(isinstance(n, Call) and n.name == INTRINSIC for n in walk(*body))
-        if adds or not self.apart:
+        if adds or not self.not_inlined:
             return ""
         return self.needs.hint('interleave.count", i32 1', 'unroll.disable"')
 

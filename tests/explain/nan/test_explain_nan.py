@@ -236,7 +236,7 @@ def test_an_infinity_that_a_loop_begins_with_is_not_blamed():
     assert (found.operation, found.line) == ("sqrt", 5)
 
 
-# -- routines, rules, other doors --------------------------------------------------------------------
+# -- routines, rules, other entries -------------------------------------------------------------------
 
 
 SINGULAR = np.array([[1.0, 2.0], [2.0, 4.0]])

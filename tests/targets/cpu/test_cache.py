@@ -306,7 +306,10 @@ def test_the_folder_is_the_one_asked_for_else_the_platforms(monkeypatch, tmp_pat
 
 def test_nothing_is_compiled_that_nobody_called(monkeypatch, tmp_path):
     first = adc.compile("x * 7.75")
-    first(np.ones(3)), first(np.ones(100_000))  # what all functions share is compiled: the door, the pool
+    (
+        first(np.ones(3)),
+        first(np.ones(100_000)),
+    )  # what all functions share is compiled: the fast path, the pool
     monkeypatch.setenv("ADC_CACHE_DIR", str(tmp_path))
 
     def count():

@@ -103,7 +103,7 @@ def interrupted(body: str, params: str, long: str, short: str, threads: int, tra
         raise AlarmError
 
     signal.signal(signal.SIGALRM, handler)
-    for _ in range(2):  # the general way, and the door
+    for _ in range(2):  # the general path and the fast path
         signal.setitimer(signal.ITIMER_REAL, 0.3)
         with pytest.raises(AlarmError):
             f(*many)

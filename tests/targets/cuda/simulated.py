@@ -383,7 +383,7 @@ def test_the_bits_of_bfloat16_are_those_of_float32() -> None:
 
 
 def test_large_numpy_arrays_are_copied_with_one_notice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrays, "_told", False)
+    monkeypatch.setattr(arrays, "_notified", False)
     monkeypatch.setattr(arrays, "NOTICE_FROM", 8)
     f = adc.compile("sum(x)", backend="cuda")
     with pytest.warns(arrays.CopyNotice, match="copied to the CUDA device"):

@@ -20,7 +20,7 @@ from adcompiler.targets.cuda.device.copies import copy
 from adcompiler.targets.cuda.device.device import SIMULATED
 
 NOTICE_FROM = 2**20  # bytes
-_told = False
+_notified = False
 
 
 class CopyNotice(UserWarning):
@@ -55,7 +55,7 @@ class Caller:
             raise DtypeError("JAX arrays cannot be written to", remedy="call without buffers")
         return viewed(array, self.stream)
 
-    def apart(self) -> dict[int, Any]:
+    def disjoint(self) -> dict[int, Any]:
         """The arrays that kernels may write results to while they read the arguments, because they do not
         overlap."""
         found: dict[int, Any] = {}
@@ -81,9 +81,9 @@ class Caller:
 
 def notice(size: int) -> None:
     """Warn once that arrays are copied, if they are large enough to matter."""
-    global _told
-    if size >= NOTICE_FROM and not _told:
-        _told = True
+    global _notified
+    if size >= NOTICE_FROM and not _notified:
+        _notified = True
         warnings.warn(
             "NumPy arrays are copied to the CUDA device, and results back, at each call: "
             "pass arrays on the device (CuPy, PyTorch, JAX, numba.cuda.to_device) to avoid this",

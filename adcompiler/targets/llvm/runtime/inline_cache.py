@@ -1,10 +1,10 @@
-"""Fast-path dispatch of a kernel, its *door*: Python calls it if arguments resemble those of the last call.
+"""Fast-path dispatch of a kernel, which Python takes for arguments like those of the last call.
 
-Everything is then known beforehand: lengths, blocks of nests, memory, nesting of results. The door checks
+Everything is then known beforehand: lengths, blocks of nests, memory, nesting of results. It checks
 arguments, fills in addresses and numbers, calls the kernel and nests its results, without running Python
 code. In all other cases, including errors, it calls the *general* path with the same arguments.
 
-All doors share the same machine code. The `self` of a door makes it that of a kernel: a tuple of a table, as
+All fast paths share one machine code. The `self` of one makes it that of a kernel: a tuple of a table, as
 bytes, the general path, and the objects whose addresses are in the table. The table consists of words:
 
     arguments, makers, words, checks, outputs   the number of each
@@ -30,7 +30,7 @@ from adcompiler.targets.llvm.values import Value, literal
 
 HEAD_WORDS = 7  # words
 SIZES = ARGUMENT, MAKER, WORD, CHECK, OUTPUT = 4, 2, 1, 1, 3  # words of an entry of each part
-MOST_WORDS = 256  # most words of a kernel, and of a door's outputs
+MOST_WORDS = 256  # most words of a kernel, and of a fast path's outputs
 TUPLE, ARRAY, *KINDS = range(6)  # kinds of outputs; numbers by their type
 NUMBERS: dict[Dtype, int] = dict(zip(TYPES, KINDS, strict=True))
 SAME, FROM_FLOAT, TO_FLOAT, TO_INTEGER = range(4)  # conversions of arguments that are not arrays
@@ -38,7 +38,7 @@ CARRAY = 0x101  # NumPy's flags for contiguous and aligned arrays
 DATA, RANK, LENGTHS, DTYPE, FLAGS = 0, 1, 2, 5, 6  # words of NumPy's array header
 
 
-class _Door(Function):
+class _FastPath(Function):
     """Loads and stores of words, and branches to exits."""
 
     def at(self, base: Value, k: Value | int, kind: str = "i64") -> Value:
@@ -77,9 +77,9 @@ class _Door(Function):
             yield k, self.place(Value("%table", "ptr"), self.sum(offset, first))
 
 
-def door() -> Code:
+def fast_path() -> Code:
     """The function `entry(self, arguments, count, names)` as LLVM IR."""
-    code = _Door(Module(()))
+    code = _FastPath(Module(()))
     own = Value("%own", "ptr")
     for name in ("own", "made", "stack"):
         code.stack.append(f"%{name} = alloca [{MOST_WORDS} x i64], align 64")
@@ -132,12 +132,12 @@ def door() -> Code:
     return Code(code.module.text(entry), frozenset(code.needs.externals), ("entry",))
 
 
-def _head(code: _Door, array: Value) -> Value:
+def _head(code: _FastPath, array: Value) -> Value:
     """The NumPy fields of an array object, after Python's own header."""
     return code.pointer(code.sum(array, object.__basicsize__))
 
 
-def _argument(code: _Door, given: Value, kind: Value, place: Value, how: Value, rank: Value) -> None:
+def _argument(code: _FastPath, given: Value, kind: Value, place: Value, how: Value, rank: Value) -> None:
     """Unpack a number, or an array's address, from an argument of the expected type."""
     own = Value("%own", "ptr")
     same = code.holds("eq", how, SAME)
@@ -165,7 +165,7 @@ def _argument(code: _Door, given: Value, kind: Value, place: Value, how: Value, 
         code.put(own, place, code.at(head, DATA))
 
 
-def _make(code: _Door, k: Value, maker: Value, place: Value) -> None:
+def _make(code: _FastPath, k: Value, maker: Value, place: Value) -> None:
     """Allocate array number `k`, for a result or a temporary."""
     nothing = [Value("null", "ptr"), literal(0), literal(0)]
     array = code.call("PyObject_Vectorcall", "i64", [maker, *nothing])
@@ -175,7 +175,7 @@ def _make(code: _Door, k: Value, maker: Value, place: Value) -> None:
     code.put(Value("%own", "ptr"), place, code.at(_head(code, array), DATA))
 
 
-def _run(code: _Door, kernel: Value, loops: Value) -> None:
+def _run(code: _FastPath, kernel: Value, loops: Value) -> None:
     """Call the kernel; if it has loops, other threads may run meanwhile."""
     context(code, code.holds("ne", loops, 0))
     gave_up = code.emit(f"call i1 {code.pointer(kernel).text}(ptr %own, ptr %context, i64 0, i64 1)", "i1")
@@ -186,12 +186,12 @@ def _run(code: _Door, kernel: Value, loops: Value) -> None:
         code.begin(f"{code.label()}_never")
 
 
-def _half(code: _Door, base: Value, k: int) -> Value:
+def _half(code: _FastPath, base: Value, k: int) -> Value:
     """The number in the first half of a word."""
     return code.emit(f"sext i32 {code.at(base, k, 'i32').text} to i64", "i64")
 
 
-def _output(code: _Door, what: Value, which: Value, kind: Value) -> None:
+def _output(code: _FastPath, what: Value, which: Value, kind: Value) -> None:
     """Push a result on the stack, or gather the last ones into a tuple."""
     own, made, stack = (Value(name, "ptr") for name in ("%own", "%made", "%stack"))
     top = code.at(Value("%top", "ptr"), 0)
@@ -217,7 +217,7 @@ def _output(code: _Door, what: Value, which: Value, kind: Value) -> None:
     code.lines.append(f"store {code.sum(first, 1)}, ptr %top")
 
 
-def _forget(code: _Door) -> None:
+def _forget(code: _FastPath) -> None:
     """Release the allocated arrays; results hold their own references."""
     with code.iterations(literal(0), code.at(Value("%started", "ptr"), 0)) as k:
         code.call("Py_DecRef", "void", [code.at(Value("%made", "ptr"), k)])

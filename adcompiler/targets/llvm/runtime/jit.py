@@ -22,7 +22,7 @@ from adcompiler.loopir.nodes import Invoke
 from adcompiler.loopir.walk import statements
 from adcompiler.targets.llvm.blocks import POLL
 from adcompiler.targets.llvm.runtime.entry import PYTHON, Code, KernelSource, translated
-from adcompiler.targets.llvm.runtime.inline_cache import door
+from adcompiler.targets.llvm.runtime.inline_cache import fast_path
 from adcompiler.targets.llvm.runtime.polls import polls
 from adcompiler.targets.llvm.runtime.pool import pool as pool_code
 from adcompiler.targets.llvm.values import BrokenModuleError, UnsupportedError
@@ -96,15 +96,15 @@ def report(name: str, error: BrokenModuleError) -> None:
 
 
 def guarded(table: bytes, general: Callable[..., Any], *held: Any) -> Callable[..., Any]:
-    """The door of a kernel (`inline_cache.py`), with its table, the general path, and objects to keep
+    """The fast path of a kernel (`inline_cache.py`), with its table, the general path, and objects to keep
     alive."""
     return _callable(_doors(), METH_FASTCALL | METH_KEYWORDS, table, general, *held)
 
 
 @cache
 def _doors() -> Any:
-    """The machine code shared by all doors."""
-    return _loaded(door())
+    """The machine code shared by all fast_paths."""
+    return _loaded(fast_path())
 
 
 def _library(source: KernelSource, contiguous: bool) -> Any:
@@ -129,13 +129,13 @@ def _callable(library: Any, flags: int, *held: Any) -> Callable[..., Any]:
 def pool() -> Any:
     """The machine code of the thread pool, which is never freed: threads sleep in it until the process ends.
     Raises UnsupportedError if the system has no such threads."""
-    return for_ever(linked(pool_code()))
+    return keep_alive(linked(pool_code()))
 
 
 @cache
 def _polls() -> Any:
     """The machine code of polls, initialised with the main thread."""
-    library = for_ever(_loaded(polls()))
+    library = keep_alive(_loaded(polls()))
     settle = ctypes.CFUNCTYPE(None, ctypes.c_int64)(library["settle"])
     settle(threading.main_thread().ident)
     if hasattr(os, "register_at_fork"):
@@ -143,7 +143,7 @@ def _polls() -> Any:
     return library
 
 
-def for_ever(library: Any) -> Any:
+def keep_alive(library: Any) -> Any:
     """Machine code that is never freed, not even at exit: other threads may be running it."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))  # keeps its linker, too
     return library

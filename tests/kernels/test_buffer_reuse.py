@@ -57,7 +57,7 @@ REFUSED = {
 
 def lent(func):
     """How many values stand in the memory of results."""
-    return len(scheduled(func).loans)
+    return len(scheduled(func).buffers)
 
 
 def buffers(func):

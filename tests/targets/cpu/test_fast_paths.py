@@ -1,4 +1,4 @@
-"""Doors: calls like the last one are answered by machine code, all others as if there were no door."""
+"""Fast paths: machine code answers calls like the last one; all others run as if there were none."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def rosenbrock(x, y):
 
 
 def has_door(f) -> bool:
-    """Whether the next call meets a door: a function of machine code."""
+    """Whether the next call takes the fast path, a function of machine code."""
     return type(f.__call__) is type(len)
 
 
@@ -238,7 +238,7 @@ def test_copies_have_doors_of_their_own():
         assert has_door(other)
 
 
-def test_doors_in_many_threads():
+def test_fast_paths_in_many_threads():
     f = adc.grad(adc.compile("sum(sin(a * x))"), "a")
     x = [np.linspace(0, 1, n) for n in (20, 30, 2000)]
     with ThreadPoolExecutor(8) as pool:
@@ -251,11 +251,11 @@ def test_doors_in_many_threads():
 def test_a_door_does_not_keep_what_nobody_holds():
     f = adc.compile("x * 3 + 1")
     f(1.0)
-    door = f.__call__
+    fast_path = f.__call__
     del f
     gc.collect()
-    assert door(2.0) == 7.0
-    assert door(np.ones(2)).tolist() == [4.0, 4.0]
+    assert fast_path(2.0) == 7.0
+    assert fast_path(np.ones(2)).tolist() == [4.0, 4.0]
 
 
 def test_many_arguments_have_no_door():
