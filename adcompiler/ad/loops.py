@@ -11,15 +11,14 @@ Forward mode carries the tangents along.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 
 from adcompiler.ad.guards import mask
 from adcompiler.ad.liveness import liveness
 from adcompiler.ad.partials import active_arrays
-from adcompiler.ad.saved_temporaries import is_over_pairs
+from adcompiler.ad.rows import RowCotangent, row_cotangents
+from adcompiler.ad.stacks import longest, outlined, padded, stacked
 from adcompiler.ir.bodies import (
     Body,
     Carried,
@@ -31,42 +30,26 @@ from adcompiler.ir.bodies import (
     opened,
     replaced,
     roots_of,
-    standing,
     with_roots,
 )
-from adcompiler.ir.loop import Item, Loop
+from adcompiler.ir.loop import Loop, inside
 from adcompiler.ir.nodes import (
-    Apply,
     Array,
-    Const,
     Element,
-    Index,
     Input,
     Map,
     Read,
-    Reduce,
-    Shape,
     closed,
-    const,
     element_of,
     identity,
-    is_const,
-    select,
     zeros_like,
 )
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import (
     arrays_of,
-    arrays_read,
-    elements_of,
-    lengths_read,
-    postorder,
     read_by,
-    with_args,
 )
 from adcompiler.ops.build import apply
-from adcompiler.ops.costs import NOMINAL_ROW, costly, is_costly
-from adcompiler.ops.table import TABLE
 
 Cotangents = Sequence[Array | None]
 Pull = Callable[[Sequence[Array], Cotangents, Sequence[Array]], list[Array | None]]
@@ -136,9 +119,9 @@ def reverse(
         if contribution is not None:
             total = like(whole)
             carried.append(Carried(zeros_like(whole), total, _plus(total, contribution)))
-    outs = [(whole, found[row]) for whole, row in iteration.rows]
-    made = tuple(o for _, o in outs if o is not None)
-    yield from _run_back(loop, iteration, live, carried, totals, outs, made, rows)
+    given_rows = [(whole, found[row]) for whole, row in iteration.rows]
+    outs = [part for whole, row in given_rows if row is not None for part in row_cotangents(whole, row)]
+    yield from _run_back(loop, iteration, live, carried, totals, outs, rows)
 
 
 def _run_back(
@@ -147,8 +130,7 @@ def _run_back(
     live: set[Carried],
     carried: list[Carried],
     totals: list[tuple[Array, Array | None]],
-    outs: list[tuple[Array, Array | None]],
-    made: tuple[Array, ...],
+    outs: list[RowCotangent],
     rows: Sequence[tuple[Array, Array]],
 ) -> Iterator[tuple[Array, Array]]:
     """Run the reverse iterations over the stacks that they read."""
@@ -158,7 +140,7 @@ def _run_back(
         iteration.body.step,
         tuple(carried),
         (*iteration.body.rows, *rows),
-        made,
+        tuple(o for part in outs for o in part.outs),
         None,
         not loop.backward,
     )
@@ -172,9 +154,8 @@ def _run_back(
         if contribution is not None:
             yield whole, next(results)
     stacks = iter(built.outs)
-    for whole, contribution in outs:
-        if contribution is not None:
-            yield whole, _rows_of(next(stacks), whole)
+    for part in outs:
+        yield part.whole, part.of([next(stacks) for _ in part.outs])
 
 
 def _iteration(loop: Loop, active: set[Array]) -> _Iteration:
@@ -202,28 +183,27 @@ def _plus(total: Array, contribution: Array) -> Array:
     return Map(total.shape, body)
 
 
-def _rows_of(stack: Array, whole: Array) -> Array:
-    """Rows, one per iteration, as a cotangent of the scanned array: zeros beyond the iterations."""
-    length, size = stack.shape[0], whole.shape[0]
-    if length is size:
-        return stack
-    row = const(0, "i64") if is_const(size, 1) else Index(0)
-    read = Read(stack, (row, *identity(whole.shape)[1:]))
-    return Map(whole.shape, select(apply("less", row, length), read, const(0, whole.dtype)))
-
-
 def _with_stacks(loop: Loop, iteration: _Iteration, back: Body) -> Body:
     """The reverse body, with the values of iterations that it reads as rows of stacks, and its consts in
     place."""
     given = {r for _, r in iteration.body.rows} | {p for _, p in iteration.consts} | {iteration.body.step}
     roots, saved = stacked(iteration.body, given, roots_of(back))
     found = _where_read(iteration, given, roots, saved)
-    stacks = dict(zip(saved, _stacks(loop, iteration, back, found), strict=True))
+    shapes = [longest(a, iteration.body, given) or a.shape for a in saved]
+    stacks = _stacks(
+        loop, iteration, back, [padded(a, shape) for a, shape in zip(found, shapes, strict=True)]
+    )
     new: dict[Array, Array] = {place: whole for whole, place in iteration.consts}
-    rows = {array: standing(array, new) for array in saved}
-    new |= rows
-    inner = [(stacks[a], rows[a]) for a in saved]
-    return replaced(with_roots(back, roots, back.carried, (*back.rows, *inner)), new)
+    rows = [fresh(a.dtype, [inside(n, new) for n in shape]) for a, shape in zip(saved, shapes, strict=True)]
+    parts = {a: _first_of(row, a, new) for a, row in zip(saved, rows, strict=True)}
+    inner = zip(stacks, rows, strict=True)
+    return replaced(with_roots(back, roots, back.carried, (*back.rows, *inner)), new | parts)
+
+
+def _first_of(row: Array, array: Array, places: dict[Array, Array]) -> Array:
+    """What a row of a stack has for an array, which may be shorter than the row."""
+    shape = Replace(dict(places)).resized(array.shape)
+    return row if row.shape == shape else Map(shape, Read(row, identity(shape)))
 
 
 def _where_read(
@@ -314,151 +294,3 @@ def forward(loop: Loop, given: Mapping[Array, Orders], order: int, push: Push) -
 def _placeholders(place: Array, orders: Orders) -> Orders:
     """A placeholder for each derivative of a placeholder."""
     return [None if d is None else like(place) for d in orders]
-
-
-# -- stacks ------------------------------------------------------------------------------------------
-# Stacks: what an iteration of a loop must save for its reverse.
-#
-# An iteration of a loop is a small program, and its reverse reads some of its arrays. All others are
-# recomputed from those, or from what is available in every iteration.
-
-
-def outlined(roots: Sequence[Array]) -> tuple[Array, ...]:
-    """The roots of an iteration with costly functions of elements as separate arrays, which can be saved;
-    those not saved are inlined again."""
-    return _Outline({}).run(roots)
-
-
-class _Outline(Replace):
-    def array(self, array: Array) -> Array:
-        if not isinstance(array, Map):
-            return array
-        own = identity(array.shape)
-        axes = frozenset(i.axis for i in own if isinstance(i, Index))
-        new: dict[Element, Element] = {}
-        for e in elements_of((array.body,)):
-            made = with_args(e, tuple(new[a] for a in e.args))
-            stored = e is not array.body and e.axes == axes and _is_function(e)
-            new[e] = Read(Map(array.shape, made), own) if stored else made
-        return Map(array.shape, new[array.body])
-
-
-def _is_function(element: Element) -> bool:
-    """Whether an element is worth saving: a function such as tanh, but not a quotient."""
-    if not (isinstance(element, Apply) and is_costly(element)):
-        return False
-    return element.op != "divide" and TABLE[element.op].kind == "float"
-
-
-def stacked(body: Body, given: set[Array], roots: Sequence[Array]) -> tuple[Sequence[Array], list[Array]]:
-    """The roots of a reverse iteration, and the arrays of the iteration `body` that they read.
-
-    These are the carried values, or smaller parts of them if only those are read, and costly values that are
-    no larger than the carried ones. The rest is recomputed from these and from the arrays `given` in every
-    iteration.
-    """
-    slots = {c.slot for c in body.carried}
-    own = _decided_by(slots | given, roots)
-    made = set(arrays_of(roots_of(body)))
-    most = max((_extent(c.init) for c in body.carried), default=0)
-    sizes = [Counter(_lengths(c.init)) for c in body.carried]
-    kept = slots & own
-    for a in own - given:
-        if a in made:
-            small = _extent(a) <= most and _is_worth_saving(a) and not is_over_pairs(a)
-        else:  # the stacks of a loop in the iteration, which then need not run again
-            few = _extent(a) < most or any(Counter(_lengths(a)) <= size for size in sizes)
-            small = isinstance(a, Item) and few
-        if small and not lengths_read(a):  # rows of a stack have the same length
-            kept.add(a)
-    parts = _Parts(kept, slots, own)
-    parts.find(roots)
-    roots = parts.run(roots)
-    kept |= parts.made
-    return roots, [a for a in postorder(roots, lambda a: () if a in kept else arrays_read(a)) if a in kept]
-
-
-def _decided_by(leaves: set[Array], roots: Sequence[Array]) -> set[Array]:
-    """The arrays that are computed from `leaves` alone."""
-    found: set[Array] = set()
-    for array in postorder(roots, lambda a: () if a in leaves else arrays_read(a)):
-        if array in leaves or not (
-            isinstance(array, Input) or any(a not in found for a in arrays_read(array))
-        ):
-            found.add(array)
-    return found
-
-
-class _Parts(Replace):
-    """Reads only parts of carried values where the indices are known in the forward pass: only these parts
-    are saved."""
-
-    def __init__(self, kept: set[Array], slots: set[Array], own: set[Array]) -> None:
-        super().__init__({a: a for a in kept})
-        self.kept, self.slots, self.own = kept, slots, own
-        self.whole: set[Array] = set()  # arrays whose parts are not smaller
-        self.made: set[Array] = set()
-
-    def find(self, roots: Sequence[Array]) -> None:
-        """Find the arrays that are read whole."""
-        places: dict[Array, set[tuple[Element | None, ...]]] = {}
-        self.whole.update(roots)
-        for array in postorder(roots, lambda a: () if a in self.kept else arrays_read(a)):
-            if array in self.kept:
-                continue
-            reads = [e for e in elements_of((*array.domain, *array.elements)) if isinstance(e, Read)]
-            self.whole.update(set(arrays_read(array)) - {r.array for r in reads})
-            for read in reads:
-                places.setdefault(read.array, set()).add(self.placed(read))
-        for array, found in places.items():
-            if sum(_elements(_free(array, at)) for at in found) >= _elements(array.shape):
-                self.whole.add(array)
-
-    def placed(self, read: Read) -> tuple[Element | None, ...]:
-        """For each index of a read, itself if it is a single one known in the forward pass, else None."""
-        return tuple(
-            i if not i.axes and not isinstance(i, Const) and self.own.issuperset(read_by((i,))) else None
-            for i in read.args
-        )
-
-    def element(self, element: Element) -> Element:
-        if not isinstance(element, Read) or element.array not in self.slots - self.whole:
-            return element
-        places = self.placed(element)
-        shape = _free(element.array, places)
-        if len(shape) == len(places):
-            return element
-        free = iter(identity(shape))
-        part = Map(shape, Read(element.array, tuple(next(free) if p is None else p for p in places)))
-        self.made.add(part)
-        return Read(part, tuple(i for i, p in zip(element.args, places, strict=True) if p is None))
-
-
-def _free(array: Array, places: Sequence[Element | None]) -> Shape:
-    """The lengths of the axes that remain where some indices are fixed."""
-    return tuple(n for n, p in zip(array.shape, places, strict=True) if p is None)
-
-
-def _elements(lengths: Shape) -> int:
-    """The approximate number of elements."""
-    return prod(int(n.value) if isinstance(n, Const) else NOMINAL_ROW for n in lengths)
-
-
-def _extent(array: Array) -> int:
-    """The number of an array's axes that are not of length 1."""
-    return len(_lengths(array))
-
-
-def _lengths(array: Array) -> list[Element]:
-    return [n for n in array.shape if not is_const(n, 1)]
-
-
-def _is_worth_saving(array: Array) -> bool:
-    match array:
-        case Item() | Reduce():
-            return True
-        case Map(body=Const()):
-            return False
-        case Map(body=body):
-            return costly(body, {})
-    return not isinstance(array, Input)

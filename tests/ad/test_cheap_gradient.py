@@ -17,8 +17,8 @@ MOST = 6  # times the operations and stores of the value
 MOST_OF_RANDOM = 8  # a logsumexp that is nearly all of a program takes seven times its exponentials
 SCALES = (4, 16, 64)  # so that another order of growth shows
 DEAR = {"elimination": 12}  # the iterations inside run again, and their rows are saved
-DEAR_CLIFFS = {  # what their gradients cost today; the first two save more in an iteration than it reads
-    "cholesky-by-loops": 16, "alignment": 12,
+DEAR_CLIFFS = {  # what their gradients cost today; the first two run an iteration again, under selects
+    "cholesky-by-loops": 16, "gauss-elimination": 15,
     "inverse-kinematics": 10, "reaction": 9, "knowledge-graph": 8,
 }  # fmt: skip
 QUICK = ("table", "slices", "rows", "matrices", "scatter", "comprehension in a loop")
@@ -33,8 +33,6 @@ def test_a_gradient_is_cheap(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in every() if not name.endswith("-f32")])
 def test_gradients_of_programs_as_users_write_them_are_cheap(name: str) -> None:
-    if name == "gauss-elimination":
-        pytest.xfail("each iteration of the second loop saves the whole matrix")
     program = every()[name]
     is_cheap(Program(program.source, program.arguments("tiny")), DEAR_CLIFFS.get(name, MOST + 1))
 

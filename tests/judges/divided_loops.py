@@ -17,7 +17,7 @@ def divided_iterations(block: int = 2) -> Iterator[None]:
     """Blocks of some points each, and threads for any of them, in programs that are compiled meanwhile."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cuts, "BLOCK", block)
-        patch.setattr(cuts, "STRAND", block)
+        patch.setattr(cuts, "SCAN_POINTS", block)
         patch.setattr(cuts, "PARALLEL", 1)
         patch.setattr(cpu, "PARALLEL", 1)
         yield

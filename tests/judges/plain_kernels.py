@@ -25,7 +25,7 @@ import adcompiler as adc
 from adcompiler.ir.nodes import Func
 from adcompiler.kernels.routines import library
 from adcompiler.kernels.schedule.materialise import scheduled
-from adcompiler.loopir.interleaved_unrolling import several
+from adcompiler.loopir.interleaved_unrolling import interleaved
 from adcompiler.loopir.nodes import Assign, Binary, Call, Expr, For, Function, Invoke, Stmt, Var, literal
 from adcompiler.loopir.printer import source
 from adcompiler.loopir.rewrite import Rewriter
@@ -150,7 +150,7 @@ class PlainKernel(CpuKernel):
     @cached_property
     def serial(self) -> Callable[..., Sequence[Any]]:
         sequential = {f"nest{k}" for k in self.kernel.sequential}
-        made = [plain(several(f), sequential) for f in self.kernel.bare]
+        made = [plain(interleaved(f), sequential) for f in self.kernel.bare]
         found = ran(made)
 
         def call(*args: Any) -> Sequence[Any]:

@@ -55,7 +55,7 @@ REFUSED = {
 }
 
 
-def lent(func):
+def reused(func):
     """How many values stand in the memory of results."""
     return len(scheduled(func).buffers)
 
@@ -118,7 +118,7 @@ def test_a_result_may_be_written_over_what_it_is_made_of():
 
 def test_the_last_result_that_is_made_of_a_value_lends_to_it():
     func = kernel(program(TWICE))
-    assert lent(func) == 1
+    assert reused(func) == 1
     assert buffers(func) == ["p", "q"]
     rng = np.random.default_rng(2)
     backends(program(TWICE), [rng.standard_normal(9)])
@@ -127,7 +127,7 @@ def test_the_last_result_that_is_made_of_a_value_lends_to_it():
 
 def test_what_shares_the_iteration_of_a_result_reads_the_value_before():
     func = kernel(program(SHARED))
-    assert lent(func) == 2, "the sine stands in one result, the cosine in the other"
+    assert reused(func) == 2, "the sine stands in one result, the cosine in the other"
     assert buffers(func) == ["p", "q"]
     text = emit(scheduled(func)).text
     assert text.count("math.sin") == text.count("math.cos") == 1
@@ -139,6 +139,6 @@ def test_what_shares_the_iteration_of_a_result_reads_the_value_before():
 @pytest.mark.parametrize("name", REFUSED)
 def test_otherwise_nothing_is_lent(name):
     func = kernel(program(REFUSED[name]))
-    assert not lent(func)
+    assert not reused(func)
     shape = (4, 4) if name == "turned" else 9
     backends(program(REFUSED[name]), [np.random.default_rng(4).standard_normal(shape)])

@@ -17,7 +17,7 @@ from judges.plain_kernels import ran as run_by_python
 from judges.texts import check_texts
 
 from adcompiler.loopir.contraction import rounded
-from adcompiler.loopir.interleaved_unrolling import several
+from adcompiler.loopir.interleaved_unrolling import interleaved
 from adcompiler.loopir.nodes import Assign, For, Function
 from adcompiler.loopir.outer_vectorisation import vectorised
 from adcompiler.loopir.parse import functions
@@ -46,7 +46,7 @@ def with_short(function: Function) -> str:
 
 
 TRANSFORMS: dict[str, Callable[[Function], Function]] = {
-    "interleaved_unrolling": several,
+    "interleaved_unrolling": interleaved,
     "outer_vectorisation": partial(vectorised, rows=frozenset()),
     "tiled": tiled,
     "unroll_and_jam": jammed,

@@ -98,15 +98,15 @@ class Places:
         self.inner_loops()
         self.outs()
         for slot, final, update in self.updates():
-            if isinstance(update, tuple):
-                for store in update:
-                    if parts:
+            if isinstance(update, carried_updates.InPlace):
+                if parts and update.base is None:
+                    for store in update.stores:
                         self.part(slot, final, store)
             else:
                 self.whole(slot, final, update)
         self.starts()
 
-    def updates(self) -> list[tuple[Array, Array, Array | tuple[carried_updates.CarriedStore, ...]]]:
+    def updates(self) -> list[tuple[Array, Array, Array | carried_updates.InPlace]]:
         """The slot, final array and update of each carried array. Scalars have no place."""
         found = zip(self.rec.slots, self.finals, self.rec.results, strict=True)
         return [(s, f, u) for s, f, u in found if f.rank]
@@ -114,13 +114,34 @@ class Places:
     def inner_loops(self) -> None:
         """An inner loop reuses the place of a carried array that it replaces."""
         for slot, final, update in self.updates():
-            if not isinstance(update, Item) or update in self.memory.labels:
+            made = update.base if isinstance(update, carried_updates.InPlace) else update
+            if not isinstance(made, Item) or made in self.memory.labels:
                 continue
-            loop, task = update.loop, self.tasks[update]
-            own = update.k < len(loop.inits) and loop.inits[update.k] is slot
-            if update.k < len(loop.inits) and loop.operands.count(slot) == own and self.free(slot, task):
-                self.memory.put(update, final)
+            loop, task = made.loop, self.tasks[made]
+            own = made.k < len(loop.inits) and loop.inits[made.k] is slot
+            if made.k >= len(loop.inits) or loop.operands.count(slot) != own:
+                continue
+            if not self.free(slot, task):
+                self.advance(task)
+            if self.free(slot, task):
+                self.memory.put(made, final)
                 self.over.setdefault(task, set()).add(slot)
+
+    def advance(self, task: Task) -> None:
+        """Move what does not depend on an inner loop before it."""
+        assert self.rec.iteration is not None
+        body = self.rec.iteration.body
+        place = body.index(task)
+        made, stay, move = set(task.arrays), list[Loop | Task](), list[Loop | Task]()
+        for item in body[place + 1 :]:
+            own = tasks_of(item)
+            waits = any(
+                r.array in made for t in own for r in self.reads[t]
+            ) or not self.over.keys().isdisjoint(own)
+            (stay if waits else move).append(item)
+            made.update(a for t in own for a in t.arrays if waits)
+        body[place:] = [*move, task, *stay]
+        self.order = self.ordered()
 
     def free(self, slot: Array, task: Task) -> bool:
         """Whether no other task reads the carried value in this nest or later."""
@@ -249,7 +270,7 @@ class Places:
     def stored(self) -> list[Array]:
         """The arrays carried to the next iteration."""
         results = self.rec.results
-        return [a for r in results for a in ([s.array for s in r] if isinstance(r, tuple) else [r])]
+        return [a for r in results for a in (r.arrays if isinstance(r, carried_updates.InPlace) else [r])]
 
 
 def _unconditional(elements: Sequence[Element]) -> set[Element]:
@@ -398,17 +419,18 @@ class RecurrenceWriter:
         scalars = [
             (f, r)
             for f, r in zip(self.finals, rec.results, strict=True)
-            if not (f.rank or isinstance(r, tuple))
+            if isinstance(r, Array) and not f.rank
         ]
         if scalars:
             values = [Var(self.label(r)) for _, r in scalars]
             writer.add(assignments([self.labels[f] for f, _ in scalars], values))
         for final, result in zip(self.finals, rec.results, strict=True):
-            if isinstance(result, tuple):
-                for store in result:
-                    self.store(final, store)
-            elif final.rank and not self.there(result, final):
-                self.copy(self.label(result), final, result.shape, self.row(result))
+            whole = result.base if isinstance(result, carried_updates.InPlace) else result
+            if whole is not None and final.rank and not self.there(whole, final):
+                self.copy(self.label(whole), final, whole.shape, self.row(whole))
+        for final, result in zip(self.finals, rec.results, strict=True):
+            for store in result.stores if isinstance(result, carried_updates.InPlace) else ():
+                self.store(final, store)
 
     def collect(self, out: Array, stack: Array) -> None:
         """Store a scalar of each iteration."""

@@ -14,6 +14,7 @@ from adcompiler.analysis.affine import linear, linear_constant
 from adcompiler.analysis.intervals import Ranges, never_negative
 from adcompiler.analysis.predicates import ties
 from adcompiler.analysis.regions import LOGIC
+from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
@@ -70,6 +71,31 @@ class CarriedStore:
             if i is not None
             for e in ((i.start, i.length) if isinstance(i, AxisRange) else (i,))
         ]
+
+
+@dataclass(frozen=True)
+class InPlace:
+    """Stores in a carried array, after `base` took its place: what an inner loop made of it, if not None."""
+
+    stores: tuple[CarriedStore, ...]
+    base: Array | None = None
+
+    @property
+    def arrays(self) -> list[Array]:
+        """The arrays that an iteration computes for it."""
+        return [*(store.array for store in self.stores), *(() if self.base is None else (self.base,))]
+
+
+def in_place(slot: Array, result: Array, ranges: Ranges) -> InPlace | None:
+    """The stores that make `result` of a carried value or of what an inner loop made of it; None if there are
+    none."""
+    if (found := stores(slot, result, ranges)) is not None:
+        return InPlace(tuple(found))
+    for base in arrays_read(result) if isinstance(result, Map) and result.rank else ():
+        fits = isinstance(base, Item) and (base.shape, base.dtype) == (slot.shape, slot.dtype)
+        if fits and (found := stores(base, result, ranges)) is not None:
+            return InPlace(tuple(found), base)
+    return None
 
 
 def stores(slot: Array, result: Array, ranges: Ranges) -> list[CarriedStore] | None:

@@ -42,7 +42,7 @@ from adcompiler.ir.walk import (
     substitute,
 )
 from adcompiler.kernels.schedule.branches import ALWAYS, Conditions, Needs, meet, needs
-from adcompiler.kernels.schedule.carried_updates import CarriedStore, scattered, stores
+from adcompiler.kernels.schedule.carried_updates import InPlace, in_place, scattered
 from adcompiler.kernels.schedule.schedule_tree import (
     UNNUMBERED,
     Loop,
@@ -227,8 +227,8 @@ def _recurrence(loop: loop_node.Loop, numbers: Iterator[int], style: Style) -> R
     if loop.length is not None:
         ranges[Index(number)] = up_to(loop.length)
     updates = tuple(_update(s, r, kept, ranges) for s, r in zip(carried, results, strict=True))
-    made = [a for u in updates for a in ([s.array for s in u] if isinstance(u, tuple) else [u])]
-    made += _placing([u for u in updates if isinstance(u, tuple)], {*arrays_of([*made, *outs]), *given})
+    made = [a for u in updates for a in (u.arrays if isinstance(u, InPlace) else [u])]
+    made += _placing([u for u in updates if isinstance(u, InPlace)], {*arrays_of([*made, *outs]), *given})
     iteration = _arranged([*made, *outs], given, numbers, style)
     test = None if loop.test is None else roots[-1]
     return Recurrence(
@@ -247,21 +247,19 @@ def _recurrence(loop: loop_node.Loop, numbers: Iterator[int], style: Style) -> R
     )
 
 
-def _update(
-    slot: Array, result: Array, roots: Sequence[Array], ranges: Ranges
-) -> Array | tuple[CarriedStore, ...]:
+def _update(slot: Array, result: Array, roots: Sequence[Array], ranges: Ranges) -> Array | InPlace:
     """The update of a carried array by an iteration: a new array, a sum to add in place, or stores."""
-    found = stores(slot, result, ranges)
+    found = in_place(slot, result, ranges)
     if found is not None:
-        return tuple(found)
+        return found
     if isinstance(result, Accumulate):  # it starts from zeros, not from what is carried
         return Map(result.shape, element_of(result))
     return scattered(slot, result, roots) or result
 
 
-def _placing(updates: Sequence[tuple[CarriedStore, ...]], known: Collection[object]) -> list[Array]:
+def _placing(updates: Sequence[InPlace], known: Collection[object]) -> list[Array]:
     """The arrays that only indices of stores read."""
-    read = read_by(e for stored in updates for store in stored for e in store.numbers)
+    read = read_by(e for update in updates for store in update.stores for e in store.numbers)
     return [a for a in read if a not in known]
 
 

@@ -31,7 +31,7 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.walk import elements_of, is_computed, substitute
 from adcompiler.kernels.schedule.branches import ALWAYS, Conditions, Needs, assume, join
-from adcompiler.kernels.schedule.carried_updates import CarriedStore
+from adcompiler.kernels.schedule.carried_updates import InPlace
 from adcompiler.ops.build import apply
 
 # -- bounds ------------------------------------------------------------------------------------------
@@ -268,7 +268,7 @@ class Recurrence(Task):
     rows: tuple[Array, ...] = ()
     whole: tuple[Array, ...] = ()
     consts: tuple[Array, ...] = ()
-    results: tuple[Array | tuple[CarriedStore, ...], ...] = ()
+    results: tuple[Array | InPlace, ...] = ()
     outs: tuple[Array, ...] = ()
     test: Array | None = None
     before: Schedule | None = None

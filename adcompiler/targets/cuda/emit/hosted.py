@@ -17,6 +17,7 @@ from adcompiler.ir.nodes import Array, Const, Read, Shape
 from adcompiler.ir.types import Dtype
 from adcompiler.kernels.emit.recurrence import Emitter as EmitterLike
 from adcompiler.kernels.emit.writer import Row, axis_name, constant
+from adcompiler.kernels.schedule.carried_updates import InPlace
 from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence, Schedule, Task, computed, filling
 from adcompiler.loopir.nodes import Access, Var
 from adcompiler.loopir.printer import text as text_of
@@ -125,7 +126,7 @@ class _HostWriter(DeviceRecurrence):
                 self.writer.line(f"{text_of(spot)} = {self.number(out)}")
             elif self.labels[out] != self.labels[stack]:
                 self.copy(self.labels[out], stack, out.shape, self.row(out), (Var(axis),))
-        pairs = [(f, r) for f, r in zip(self.finals, rec.results, strict=True) if not isinstance(r, tuple)]
+        pairs = [(f, r) for f, r in zip(self.finals, rec.results, strict=True) if isinstance(r, Array)]
         scalars = [(f, r) for f, r in pairs if not f.rank]
         if scalars:
             self.writer = emitter.one_block()
@@ -133,13 +134,15 @@ class _HostWriter(DeviceRecurrence):
             self.writer.line(f"{', '.join(self.labels[f] for f, _ in scalars)} = {', '.join(values)}")
             emitter.give(self.writer, [f for f, _ in scalars])
         for final, result in zip(self.finals, rec.results, strict=True):
-            if isinstance(result, tuple):
+            whole = result.base if isinstance(result, InPlace) else result
+            if whole is not None and final.rank and not self.there(whole, final):
+                self.copy(self.labels[whole], final, whole.shape, self.row(whole))
+        for final, result in zip(self.finals, rec.results, strict=True):
+            if isinstance(result, InPlace):
                 self.writer = emitter.one_block()
-                for store in result:
+                for store in result.stores:
                     self.writer.expect(store.numbers)
                     self.store(final, store)
-            elif final.rank and not self.there(result, final):
-                self.copy(self.labels[result], final, result.shape, self.row(result))
 
     def number(self, array: Array) -> str:
         """The text of a scalar in the current kernel."""

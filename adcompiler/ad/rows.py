@@ -1,0 +1,134 @@
+"""Cotangents of rows: what a reverse loop collects for the array whose rows its iterations read.
+
+The cotangent of a row that an iteration reads at one place only, as in `table[k, idx]`, is zero elsewhere.
+Such an iteration collects the value and its place, and the values are scattered after the loop: whole rows
+would take as many operations in each iteration as the row is long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from adcompiler.ad.guards import TRUE, both
+from adcompiler.analysis.predicates import scalar_ties
+from adcompiler.ir.nodes import (
+    Accumulate,
+    Apply,
+    Array,
+    Const,
+    Element,
+    Index,
+    Map,
+    Read,
+    Select,
+    closed,
+    const,
+    identity,
+    is_const,
+    select,
+)
+from adcompiler.ir.walk import operands, substitute
+from adcompiler.ops.build import apply
+
+SHORT_ROW = 8  # elements up to which a row is collected whole
+
+
+@dataclass(frozen=True)
+class RowCotangent:
+    """What iterations collect (`outs`) for the cotangent of `whole`, an array that they read row by row."""
+
+    whole: Array
+    outs: tuple[Array, ...]
+    places: tuple[int | None, ...] | None = None  # the out that gives an axis's place; None for whole rows
+
+    def of(self, stacks: Sequence[Array]) -> Array:
+        """The cotangent of the whole array, from the stacks of the outs."""
+        if self.places is None:
+            return _rows_of(stacks[0], self.whole)
+        values, first = stacks[0], Index(0)
+        free = iter(range(1, values.rank))
+        rest = [Index(next(free)) if p is None else Read(stacks[p], (first,)) for p in self.places]
+        domain = values.shape
+        return Accumulate(self.whole.shape, domain, (first, *rest), Read(values, identity(domain)))
+
+
+def row_cotangents(whole: Array, row: Array) -> list[RowCotangent]:
+    """The parts of the cotangent of `whole`, given that of one row."""
+    spots = _spots(row)
+    return [RowCotangent(whole, (row,))] if spots is None else [_collected(whole, row, s) for s in spots]
+
+
+@dataclass(frozen=True)
+class _Spot:
+    """A value at one place of some axes, where a condition holds."""
+
+    ties: dict[int, Element]
+    guard: Element
+    value: Element
+
+
+def _spots(row: Array) -> list[_Spot] | None:
+    """The terms of a row, if each is zero but at one place of a long axis."""
+    if not isinstance(row, Map):
+        return None
+    found: list[_Spot] = []
+    work = [row.body]
+    while work:
+        match work.pop():
+            case Apply(op="add", args=args):
+                work += reversed(args)
+            case Select(args=(guard, then, zero)) if is_const(zero, 0):
+                spot = _spot(guard, then, row)
+                if spot is not None:
+                    found.append(spot)
+                elif isinstance(guard, Apply) and guard.op == "logical_or":
+                    work.append(then)  # its terms are zero where the condition does not hold
+                else:
+                    return None
+            case Const(value=0):
+                pass
+            case _:
+                return None
+    return found or None
+
+
+def _spot(guard: Element, value: Element, row: Map) -> _Spot | None:
+    ties: dict[int, Element] = {}
+    rest: list[Element] = []
+    for condition in operands(guard, "logical_and"):
+        tie = next((t for t in scalar_ties(condition) if t[0] not in ties), None)
+        if tie is None:
+            rest.append(condition)
+        else:
+            ties[tie[0]] = tie[1]
+    long = any(not (isinstance(n, Const) and n.value <= SHORT_ROW) for n in (row.shape[k] for k in ties))
+    return _Spot(ties, _all(rest), value) if long else None
+
+
+def _all(conditions: Iterable[Element]) -> Element:
+    found: Element = TRUE
+    for condition in conditions:
+        found = both(found, condition)
+    return found
+
+
+def _collected(whole: Array, row: Array, spot: _Spot) -> RowCotangent:
+    """What an iteration collects of one term: its values over the axes without a place, then the places."""
+    free = [k for k in range(row.rank) if k not in spot.ties]
+    at: dict[int, Element] = {k: Index(p) for p, k in enumerate(free)} | spot.ties
+    body = spot.value if spot.guard is TRUE else select(spot.guard, spot.value, const(0, row.dtype))
+    values = closed(tuple(row.shape[k] for k in free), substitute(body, at))
+    places = [Map((), place) for place in spot.ties.values()]
+    numbers = {axis: 1 + p for p, axis in enumerate(spot.ties)}
+    return RowCotangent(whole, (values, *places), tuple(numbers.get(k) for k in range(row.rank)))
+
+
+def _rows_of(stack: Array, whole: Array) -> Array:
+    """Rows, one per iteration, as a cotangent of the scanned array: zeros beyond the iterations."""
+    length, size = stack.shape[0], whole.shape[0]
+    if length is size:
+        return stack
+    row = const(0, "i64") if is_const(size, 1) else Index(0)
+    read = Read(stack, (row, *identity(whole.shape)[1:]))
+    return Map(whole.shape, select(apply("less", row, length), read, const(0, whole.dtype)))

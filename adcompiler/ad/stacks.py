@@ -1,0 +1,263 @@
+"""Stacks: what an iteration of a loop saves for its reverse.
+
+An iteration of a loop is a small program, and its reverse reads some of its arrays. All others are
+recomputed from those, or from what is available in every iteration.
+
+A row of a stack has the same length in every iteration. The stacks of an inner loop whose length follows from
+the iteration's number, as in `for j in range(i)`, are padded to the longest one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from math import prod
+
+from adcompiler.ad.guards import TRUE, both
+from adcompiler.ad.saved_temporaries import is_over_pairs
+from adcompiler.analysis.affine import Linear, linear, linear_constant
+from adcompiler.analysis.predicates import scalar_ties
+from adcompiler.ir.bodies import Body, Replace, roots_of
+from adcompiler.ir.loop import Item, Loop
+from adcompiler.ir.nodes import (
+    Apply,
+    Array,
+    Const,
+    Element,
+    Index,
+    Input,
+    Map,
+    Read,
+    Reduce,
+    Select,
+    Shape,
+    closed,
+    const,
+    element_of,
+    identity,
+    is_const,
+    select,
+)
+from adcompiler.ir.walk import (
+    arrays_of,
+    arrays_read,
+    elements_of,
+    operands,
+    postorder,
+    read_by,
+    with_args,
+)
+from adcompiler.ops.build import apply
+from adcompiler.ops.costs import NOMINAL_ROW, costly, is_costly
+from adcompiler.ops.table import TABLE
+
+
+def outlined(roots: Sequence[Array]) -> tuple[Array, ...]:
+    """The roots of an iteration with costly functions of elements as separate arrays, which can be saved;
+    those not saved are inlined again."""
+    return _Outline({}).run(roots)
+
+
+class _Outline(Replace):
+    def array(self, array: Array) -> Array:
+        if not isinstance(array, Map):
+            return array
+        own = identity(array.shape)
+        axes = frozenset(i.axis for i in own if isinstance(i, Index))
+        new: dict[Element, Element] = {}
+        for e in elements_of((array.body,)):
+            made = with_args(e, tuple(new[a] for a in e.args))
+            stored = e is not array.body and e.axes == axes and _is_function(e)
+            new[e] = Read(Map(array.shape, made), own) if stored else made
+        return Map(array.shape, new[array.body])
+
+
+def _is_function(element: Element) -> bool:
+    """Whether an element is worth saving: a function such as tanh, but not a quotient."""
+    if not (isinstance(element, Apply) and is_costly(element)):
+        return False
+    return element.op != "divide" and TABLE[element.op].kind == "float"
+
+
+def stacked(body: Body, given: set[Array], roots: Sequence[Array]) -> tuple[Sequence[Array], list[Array]]:
+    """The roots of a reverse iteration, and the arrays of the iteration `body` that they read.
+
+    These are the carried values, and costly values that are no larger than the carried ones, or smaller parts
+    of either if only those are read. The rest is recomputed from these and from the arrays `given` in every
+    iteration.
+    """
+    slots = {c.slot for c in body.carried}
+    own = _decided_by(slots | given, roots)
+    made = set(arrays_of(roots_of(body)))
+    most = max((_extent(c.init) for c in body.carried), default=0)
+    sizes = [Counter(_lengths(c.init)) for c in body.carried]
+    kept = slots & own
+    for a in own - given:
+        if a in made:
+            small = _extent(a) <= most and _is_worth_saving(a) and not is_over_pairs(a)
+        else:  # the stacks of a loop in the iteration, which then need not run again
+            few = _extent(a) < most or any(Counter(_lengths(a)) <= size for size in sizes)
+            small = isinstance(a, Item) and (few or _work(a.loop) <= most)
+        if small and longest(a, body, given) is not None:
+            kept.add(a)
+    parts = _Parts(kept, own)
+    parts.find(roots)
+    roots = parts.run(roots)
+    kept |= parts.made
+    return roots, [a for a in postorder(roots, lambda a: () if a in kept else arrays_read(a)) if a in kept]
+
+
+def longest(array: Array, body: Body, given: set[Array]) -> Shape | None:
+    """The lengths of an array of an iteration, or the largest that they are in any iteration; None if the
+    iterations decide them otherwise than by their number."""
+    steps = {body.step, *(row for _, row in body.rows)}
+    bounds = [_largest(n, body, given - steps) for n in array.shape]
+    found = tuple(n for n in bounds if n is not None)
+    return found if len(found) == array.rank else None
+
+
+def _largest(length: Element, body: Body, fixed: set[Array]) -> Element | None:
+    """The largest value of a length, whose arrays are `fixed` but for the iteration's number."""
+    if fixed.issuperset(read_by((length,))):
+        return length
+    match length:
+        case Read(array=Map(body=value, shape=())):
+            return _largest(value, body, fixed)
+        case Apply(op="maximum" | "minimum", args=(x, y)):
+            ends = _largest(x, body, fixed), _largest(y, body, fixed)
+            return None if None in ends else apply(length.op, *(e for e in ends if e is not None))
+    form = linear(length)
+    number = Read(body.step, ())
+    step = form.terms.get(number, 0)
+    rest = form - Linear({number: step})
+    if body.length is None or not fixed.issuperset(read_by(a for a in rest.terms if a is not None)):
+        return None
+    if step > 0:
+        rest += (linear(body.length) - linear_constant(1)) * step
+    return apply("maximum", rest.element(), const(0, "i64"))
+
+
+def padded(array: Array, shape: Shape) -> Array:
+    """An array with zeros up to a larger shape; one of that shape as it is."""
+    if array.shape == shape:
+        return array
+    pairs = zip(identity(shape), array.shape, shape, strict=True)
+    inside: Element = TRUE
+    for i, length, whole in pairs:
+        if length is not whole:
+            inside = both(inside, apply("less", i, length))
+    return closed(shape, select(inside, element_of(array), const(0, array.dtype)))
+
+
+def _decided_by(leaves: set[Array], roots: Sequence[Array]) -> set[Array]:
+    """The arrays that are computed from `leaves` alone."""
+    found: set[Array] = set()
+    for array in postorder(roots, lambda a: () if a in leaves else arrays_read(a)):
+        if array in leaves or not (
+            isinstance(array, Input) or any(a not in found for a in arrays_read(array))
+        ):
+            found.add(array)
+    return found
+
+
+class _Parts(Replace):
+    """Reads only parts of saved arrays where the indices are known in the forward pass: only these parts are
+    saved."""
+
+    def __init__(self, kept: set[Array], own: set[Array]) -> None:
+        super().__init__({a: a for a in kept})
+        self.kept, self.own = kept, own
+        self.whole: set[Array] = set()  # arrays whose parts are not smaller
+        self.made: set[Array] = set()
+
+    def find(self, roots: Sequence[Array]) -> None:
+        """Find the arrays that are read whole."""
+        places: dict[Array, set[tuple[Element | None, ...]]] = {}
+        self.whole.update(roots)
+        for array in postorder(roots, lambda a: () if a in self.kept else arrays_read(a)):
+            if array in self.kept:
+                continue
+            reads = [e for e in elements_of((*array.domain, *array.elements)) if isinstance(e, Read)]
+            self.whole.update(set(arrays_read(array)) - {r.array for r in reads})
+            for read in reads:
+                places.setdefault(read.array, set()).add(self.placed(read))
+        for array, found in places.items():
+            if sum(_elements(_free(array, at)) for at in found) >= _elements(array.shape):
+                self.whole.add(array)
+
+    def placed(self, read: Read) -> tuple[Element | None, ...]:
+        """For each index of a read, itself if it is a single one known in the forward pass, else None."""
+        return tuple(
+            i if not i.axes and not isinstance(i, Const) and self.own.issuperset(read_by((i,))) else None
+            for i in read.args
+        )
+
+    def element(self, element: Element) -> Element:
+        if not isinstance(element, Read) or element.array not in self.kept - self.whole:
+            return element
+        places = self.placed(element)
+        shape = _free(element.array, places)
+        if len(shape) == len(places):
+            return element
+        free = iter(identity(shape))
+        part = Map(shape, Read(element.array, tuple(next(free) if p is None else p for p in places)))
+        self.made.add(part)
+        return Read(part, tuple(i for i, p in zip(element.args, places, strict=True) if p is None))
+
+
+def _free(array: Array, places: Sequence[Element | None]) -> Shape:
+    """The lengths of the axes that remain where some indices are fixed."""
+    return tuple(n for n, p in zip(array.shape, places, strict=True) if p is None)
+
+
+def _elements(lengths: Shape) -> int:
+    """The approximate number of elements."""
+    return prod(int(n.value) if isinstance(n, Const) else NOMINAL_ROW for n in lengths)
+
+
+def _extent(array: Array) -> int:
+    """The number of an array's axes that are not of length 1."""
+    return len(_lengths(array))
+
+
+def _work(loop: Loop) -> int:
+    """The number of long axes that a loop goes over: its own, and those of what one iteration computes.
+
+    If they are no more than those of a carried array, the loop's stacks are no larger than the array. Running
+    the loop again instead would need the array, saved whole in each iteration.
+    """
+    inside = arrays_of(loop.roots)
+    inner = [_work(a.loop) if isinstance(a, Item) else _computed_axes(a) for a in inside]
+    return 1 + max(inner, default=0)
+
+
+def _computed_axes(array: Array) -> int:
+    """The number of long axes over which an array is computed; those along which it is stored at one place do
+    not count."""
+    if isinstance(array, Input | Item):
+        return 0
+    long = {k for k, n in enumerate(array.domain) if not is_const(n, 1)}
+    most, body = 0, array.elements[-1]
+    while isinstance(body, Select):
+        conditions = operands(body.guard, "logical_and")
+        most = max(most, len(long - {axis for c in conditions for axis, _ in scalar_ties(c)}))
+        body = body.otherwise
+    is_rest = (
+        isinstance(body, Read) and body.args == identity(array.shape) and len(array.domain) == array.rank
+    )
+    return most if is_rest else len(long)
+
+
+def _lengths(array: Array) -> list[Element]:
+    return [n for n in array.shape if not is_const(n, 1)]
+
+
+def _is_worth_saving(array: Array) -> bool:
+    match array:
+        case Item() | Reduce():
+            return True
+        case Map(body=Const()):
+            return False
+        case Map(body=body):
+            return costly(body, {})
+    return not isinstance(array, Input)

@@ -1,0 +1,115 @@
+"""Tables that nested loops fill stay in place: no iteration copies a whole one, in a value or a gradient."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from judges.compared import leaves, near
+
+import adcompiler as adc
+
+RNG = np.random.default_rng(5)
+SQUARE = RNG.normal(size=(4, 4)) + 5 * np.eye(4)
+ROWS = RNG.normal(size=(5, 3))
+
+ELIMINATION = """
+def f(A: f64[n, n], b: f64[n]):
+    U, y = A.copy(), b.copy()
+    for k in range(n):
+        for i in range(k + 1, n):
+            factor = U[i, k] / U[k, k]
+            for j in range(k, n):
+                U[i, j] -= factor * U[k, j]
+            y[i] -= factor * y[k]
+    return sum(U**2) + sum(y**2)
+"""
+FORWARD = """
+def f(logit: f64[s, s], emission: f64[t, s]):
+    table = zeros((t, s))
+    for j in range(s):
+        table[0, j] = emission[0, j]
+    for k in range(1, t):
+        for j in range(s):
+            acc = 0.0
+            for i in range(s):
+                acc += exp(table[k - 1, i] + logit[i, j])
+            table[k, j] = log(acc) + emission[k, j]
+    return sum(sin(table))
+"""
+FACTOR = """
+def f(A: f64[n, n]):
+    L = zeros((n, n))
+    for i in range(n):
+        for j in range(i + 1):
+            s = A[i, j]
+            for k in range(j):
+                s -= L[i, k] * L[j, k]
+            L[i, j] = sqrt(s) if i == j else s / L[j, j]
+    return sum(L**2) + sum(cos(L))
+"""
+STORED_AFTER = """
+def f(A: f64[n, n]):
+    T = A.copy()
+    for k in range(1, n):
+        for j in range(n):
+            T[k, j] += sin(T[k - 1, j])
+        T[k, 0] = T[k, 1] * T[k - 1, 0]
+    return sum(T**2)
+"""
+PROGRAMS = {
+    "elimination": (ELIMINATION, (SQUARE, ROWS[:4, 0])),
+    "forward algorithm": (FORWARD, (SQUARE[:3, :3], ROWS)),
+    "factor": (FACTOR, (SQUARE @ SQUARE.T,)),
+    "stored after a loop": (STORED_AFTER, (SQUARE,)),
+}
+
+
+def copies(kernel: str) -> int:
+    """How often iterations of a program loop copy a whole table from another one."""
+    inside = re.findall(r"for iteration.*:\n|for c1 in .*\n +(\w+)\[c0, c1\] = \w+\[c0, c1\]", kernel)
+    first = next((k for k, found in enumerate(inside) if not found), len(inside))
+    return sum(map(bool, inside[first:]))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_no_iteration_copies_a_table(name: str) -> None:
+    source, args = PROGRAMS[name]
+    f = adc.compile(source)
+    f(*args)
+    assert not copies(f.show("kernel"))
+    gradient = adc.grad(f)
+    gradient(*args)
+    between = 1 + (name == "stored after a loop")  # outside of iterations; the adjoint stores before a loop
+    assert copies(gradient.show("kernel")) <= between
+
+
+@pytest.mark.slow_when(lambda name: name in ("elimination", "forward algorithm"))
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values_and_derivatives_of_two_orders(name: str) -> None:
+    source, args = PROGRAMS[name]
+    f, slow = adc.compile(source), adc.compile(source, backend="numpy")
+    assert f(*args) == pytest.approx(slow(*args), rel=1e-13)
+    adc.check_grad(f, *args, order=2)
+
+
+@pytest.mark.parametrize("name", ["elimination", "factor", "stored after a loop"])
+@pytest.mark.parametrize("length", [0, 1, 2])
+def test_short_tables(name: str, length: int) -> None:
+    """Inner loops without iterations save stacks without rows."""
+    source, args = PROGRAMS[name]
+    short = [a[:length, :length] if a.ndim == 2 else a[:length] for a in args]
+    f, slow = adc.compile(source), adc.compile(source, backend="numpy")
+    for found, expected in zip(leaves(adc.grad(f)(*short)), leaves(adc.grad(slow)(*short)), strict=True):
+        near(found, expected, 1e-12)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_single_precision(name: str) -> None:
+    source, args = PROGRAMS[name]
+    single, double = adc.compile(source.replace("f64", "f32")), adc.compile(source)
+    gradients = adc.grad(single)(*(a.astype(np.float32) for a in args))
+    for found, expected in zip(leaves(gradients), leaves(adc.grad(double)(*args)), strict=True):
+        assert found.dtype == np.float32
+        near(np.float64(found), expected, 2e-3 * np.max(np.abs(expected)))
