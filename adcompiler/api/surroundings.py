@@ -69,14 +69,29 @@ def _parts_of_modules(module: tree.Module, around: Mapping[str, Any]) -> Iterato
     know."""
     for node in postorder(list[tree.Tree]((module,)), tree.children):
         whole = dotted(node) if isinstance(node, tree.Attribute) else None
-        if whole is None or whole.rpartition(".")[0] in PREFIXES:
+        before = "" if whole is None else whole.rpartition(".")[0]
+        if whole is None or (before in PREFIXES and _distribution(around.get(before)) is None):
             continue
         root, *names = whole.split(".")
         value = around.get(root)
         for name in names:
-            value = getattr(value, name, None) if isinstance(value, ModuleType) else None
+            value = part_of(value, name)
         if value is not None and not isinstance(value, ModuleType):
             yield whole, value
+
+
+def part_of(value: Any, name: str) -> Any:
+    """What a name in a module is, or a method of a distribution of SciPy; None for other values."""
+    if isinstance(value, ModuleType):
+        return getattr(value, name, None)
+    method = f"{_distribution(value)}.{name}"
+    return as_value(method) if method in BUILTINS else None
+
+
+def _distribution(value: Any) -> str | None:
+    """The name of one of SciPy's distributions; None for other values."""
+    known = type(value).__module__.startswith("scipy.stats.")
+    return getattr(value, "name", None) if known else None
 
 
 def _names_used(code: CodeType) -> list[str]:

@@ -16,6 +16,8 @@ from adcompiler.frontend.indexing.struct_rows import axes_of_items, length_of_it
 from adcompiler.frontend.library import functionals
 from adcompiler.frontend.library.conversions import CONVERSIONS, with_dtype
 from adcompiler.frontend.library.decompositions import DECOMPOSITIONS
+from adcompiler.frontend.library.distributions import DISTRIBUTIONS
+from adcompiler.frontend.library.distributions import METHODS as OF_DISTRIBUTIONS
 from adcompiler.frontend.library.groups import GROUPS
 from adcompiler.frontend.library.moving import MOVING
 from adcompiler.frontend.library.prelude import PRELUDE
@@ -50,7 +52,7 @@ PREFIXES: Mapping[str, str] = (
     dict.fromkeys(("np", "numpy", "math", "scipy.special", "special", "adc", "adcompiler"), "")
     | dict.fromkeys(("nb", "numba"), "")
     | dict.fromkeys(("linalg", "np.linalg", "numpy.linalg", "scipy.linalg"), "")
-    | dict.fromkeys(("scipy.stats.norm", "stats.norm", "norm"), "norm_")
+    | {f"{module}{name}": f"{name}." for name in DISTRIBUTIONS for module in ("", "stats.", "scipy.stats.")}
 )
 # Libraries whose functions are refused, with a hint to NumPy's name.
 FOREIGN = frozenset(("torch", "jax", "jnp", "tensorflow", "cupy"))
@@ -74,10 +76,13 @@ def dotted(node: tree.Expression) -> str | None:
     return ".".join((node.id, *reversed(parts))) if isinstance(node, tree.Name) else None
 
 
-def library(node: tree.Expression, scope: Names[str] = ()) -> str | None:
-    """The library that a prefix such as `np` or `scipy.special` names, unless a variable has that name."""
-    text = dotted(node) or ""
+def library(node: tree.Attribute, scope: Names[str] = ()) -> str | None:
+    """The library whose name precedes an attribute, such as `np` or `scipy.special`, unless a variable has
+    that name. The name of a distribution counts only before its methods: `t.pdf`, but not `t.sum`."""
+    text = dotted(node.value) or ""
     root = text.partition(".")[0]
+    if text in DISTRIBUTIONS and f"{text}.{node.name}" not in BUILTINS:
+        return None
     return text if (text in PREFIXES or root in FOREIGN) and root not in scope else None
 
 
@@ -343,7 +348,7 @@ FUNCTIONALS: Mapping[str, Builtin] = {
     "jvp": functionals.jvp,
 }
 LIBRARIES = (
-    MATRICES, EINSUM, LINALG, RUNNING, MOVING, GROUPS, SORTING, DECOMPOSITIONS, PRELUDE,
+    MATRICES, EINSUM, LINALG, RUNNING, MOVING, GROUPS, SORTING, DECOMPOSITIONS, PRELUDE, OF_DISTRIBUTIONS,
 )  # fmt: skip
 _builtins: dict[str, Builtin] = (
     {name: _elementwise(name, name) for name in TABLE}

@@ -72,6 +72,13 @@ def definitions(file: str) -> list[tuple[str, str, int]]:
     return [(one[1], one[0], text.count("\n", 0, one.start()) + 1) for one in found]
 
 
+def sections(file: str) -> list[tuple[str, list[str]]]:
+    """The titles of a file's sections, with the names that are defined there."""
+    _, *parts = re.split(r"^# -- (.*?) -+$", (FOLDER / file).read_text("utf-8"), flags=re.MULTILINE)
+    found = zip(parts[::2], parts[1::2], strict=True)
+    return [(title, re.findall(r"^def (\w+)", text, re.MULTILINE)) for title, text in found]
+
+
 def _composites(file: str) -> dict[str, Composite]:
     return {name: Composite(name, partial(str, text), line) for name, text, line in definitions(file)}
 
@@ -88,5 +95,6 @@ def own(name: str) -> Composite:
 @cache
 def hidden() -> Mapping[str, FunctionValue]:
     """The functions that only the prelude knows."""
-    found = {name: f for name, f in _ALL.items() if name.startswith("_")} | dict(INTRINSICS)
+    composites = (_ALL | _composites("distributions.adc")).items()
+    found = {name: f for name, f in composites if name.startswith("_")} | dict(INTRINSICS)
     return {name: FunctionValue(name, (), f) for name, f in found.items()}

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from adcompiler.frontend.grammar import other_languages, tree
-from adcompiler.frontend.grammar.scipy_names import SPECIAL, of_scipy
+from adcompiler.frontend.grammar.scipy_names import SPECIAL
 from adcompiler.frontend.library.builtins import BUILTINS, CONSTANTS, METHODS, dotted
+from adcompiler.frontend.library.distributions import of_scipy
 from adcompiler.frontend.library.numpy_names import PREFIXED
 from adcompiler.frontend.values.operators import ELSEWHERE
 

@@ -12,7 +12,6 @@ from typing import Any, NoReturn
 
 from adcompiler.errors import ParseError, Span
 from adcompiler.frontend.grammar import tree
-from adcompiler.frontend.grammar.scipy_names import of_scipy
 from adcompiler.frontend.indexing import selections
 from adcompiler.frontend.indexing.comprehensions import comprehension
 from adcompiler.frontend.indexing.scattering import is_many
@@ -32,6 +31,7 @@ from adcompiler.frontend.library.builtins import (
     takes_functions,
 )
 from adcompiler.frontend.library.conversions import dtype_named
+from adcompiler.frontend.library.distributions import of_scipy
 from adcompiler.frontend.library.functionals import differentiated, is_partial
 from adcompiler.frontend.library.moving import imag, real
 from adcompiler.frontend.library.numpy_names import PREFIXED
@@ -325,7 +325,7 @@ class Expressions(Context):
     def attribute(self, node: tree.Attribute, scope: dict[str, AnyValue]) -> Steps:
         if (whole := dotted(node)) in scope:  # a module captured from around the function
             return (yield tree.Name(node.span, whole or ""))
-        if (prefix := library(node.value, scope)) is not None:
+        if (prefix := library(node, scope)) is not None:
             if prefix not in PREFIXES:
                 self.foreign(prefix, node)
             if node.name in CONSTANTS or node.name == "newaxis":
@@ -380,7 +380,7 @@ class Expressions(Context):
         keywords: dict[str, AnyValue] = {}
         owner: tree.Expression | None = None  # for a method, the array, passed as first argument
         if isinstance(node.function, tree.Attribute) and dotted(node.function) not in scope:
-            owner = node.function.value if library(node.function.value, scope) is None else None
+            owner = node.function.value if library(node.function, scope) is None else None
         if owner is not None:
             args.append((yield owner))
         for k, argument in enumerate(node.arguments):
@@ -463,7 +463,7 @@ class Expressions(Context):
                         f"write * to multiply: {name} * (...)",
                     )
                 self.fail(ParseError, f"unknown function {name!r}", node.function.span, similar(name, scope))
-            case tree.Attribute(value=before, name=name) if prefix := library(before, scope):
+            case tree.Attribute(name=name) as whole if prefix := library(whole, scope):
                 if prefix not in PREFIXES:
                     self.foreign(prefix, node.function)
                 if (prefix, name) in OTHERWISE:

@@ -10,13 +10,13 @@ from typing import Any, NoReturn
 from adcompiler.errors import DtypeError, LimitError, ParseError, Source, Span
 from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.grammar.control_flow import assigned
-from adcompiler.frontend.grammar.scipy_names import of_scipy
 from adcompiler.frontend.indexing.dimensions import CONSTANTS as OF_TEXT
 from adcompiler.frontend.indexing.iterables import ITERATORS
 from adcompiler.frontend.indexing.ragged import rows_of
 from adcompiler.frontend.indexing.struct_rows import equally_long
 from adcompiler.frontend.library.builtins import CONSTANTS, dotted, library
 from adcompiler.frontend.library.conversions import dtype_named
+from adcompiler.frontend.library.distributions import of_scipy
 from adcompiler.frontend.lowering.expressions import is_static
 from adcompiler.frontend.lowering.printing import shown
 from adcompiler.frontend.lowering.statements import Lowering
@@ -77,7 +77,7 @@ def free_names(expression: tree.Expression) -> list[str]:
     prefixes = {
         id(name)
         for n in nodes
-        if isinstance(n, tree.Attribute) and library(n.value) is not None
+        if isinstance(n, tree.Attribute) and library(n) is not None
         for name in _walk(n.value)
     }
     calls = [n for n in nodes if isinstance(n, tree.Call)]

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from frontend.library.document import PATH, functions
 
 import adcompiler as adc
 from adcompiler.frontend.library import prelude
@@ -19,6 +20,10 @@ def test_a_definition_is_documented_and_has_a_signature(name):
     function = prelude.own(name)
     assert function.doc.endswith(".")
     assert str(function.signature).startswith(f"{name}(")
+
+
+def test_the_reference_is_up_to_date():
+    assert PATH.read_text() == functions(), "run: PYTHONPATH=tests python tests/frontend/library/document.py"
 
 
 def test_a_signature_shows_the_defaults():
