@@ -17,11 +17,13 @@ from adcompiler.ir.nodes import Func
 from adcompiler.ir.origins import tracking
 from adcompiler.ir.textform.printer import show
 from adcompiler.ir.types import is_float
+from adcompiler.passes.pipeline import OPTIMISE, run
 from adcompiler.runtime.programs.specialise import Types
 from adcompiler.runtime.programs.splitting import Save, SplitFunction, SplitProgram
 from adcompiler.runtime.reports.cost import Costs, cost
 from adcompiler.runtime.reports.explain import Flow, explanation
 from adcompiler.runtime.reports.show import Shown
+from adcompiler.targets.cuda.backend import kernels as cuda_kernels
 
 MOST_PATTERNS = 8  # patterns of None that are shown
 MOST_LINES = 2000  # of a listing
@@ -98,11 +100,15 @@ def explore(
     with tracking() as table:
         programs = _programs(f, types, wrt)
         source = programs.value.source or _without_source(f)
-        kernels = {title: Kernel(func, table, f.backend) for title, func in programs.all.items()}
-    places = Places(source, table)
-    columns = [*_programs_columns(programs, places), *_kernel_columns(kernels, places, assembles)]
+        is_cuda = f.backend.startswith("cuda")
+        kernels = {
+            title: Kernel(func, table, f.backend) for title, func in programs.all.items() if not is_cuda
+        }
+    places = Places(source, table, programs.value)
+    last = _cuda_columns(programs) if is_cuda else _kernel_columns(kernels, places, assembles)
+    columns = [*_programs_columns(programs, places), *last]
     part = next(iter(programs.propagates.values()), None)
-    found = Values(programs.value, kernels["value"], places, programs.split, part)
+    found = Values(programs.value, kernels.get("value"), places, programs.split, part)
     return Page(
         f.__name__,
         _signature(programs.value),
@@ -215,6 +221,16 @@ def _kernel_columns(kernels: dict[str, Kernel], places: Places, assembles: bool)
     yield Column(
         "assembly", "Assembly", note, tabs, "" if tabs else "The backend compiles the kernel in another way."
     )
+
+
+def _cuda_columns(programs: Programs) -> Iterator[Column]:
+    """The kernels of a function for CUDA, of which no places are known."""
+    tabs = []
+    for title, func in programs.all.items():
+        text = cuda_kernels(run(OPTIMISE, func))
+        tabs.append(_tab(title, [Line(line) for line in text.rstrip("\n").split("\n")]))
+    yield Column("kernel", "Kernel", "CUDA kernels; their places are not known", tabs)
+    yield Column("assembly", "Assembly", "", missing='f.show("ptx") has the code of CUDA kernels.')
 
 
 def _tab(title: str, lines: Sequence[Line]) -> Tab:

@@ -93,8 +93,8 @@ def _digest(text: str) -> str:
 def _places(places: Places) -> dict[int, Any]:
     """Of each place, for the script: its text, its line, and the places inside it."""
     return {
-        k: {"text": places.text(k), "line": places.line(k), "inside": places.inside(k)}
-        for k in places.numbers.values()
+        k: {"text": text, "line": places.line(k), "inside": places.inside(k)}
+        for k, text in places.numbered.items()
     }
 
 
@@ -176,7 +176,8 @@ def _pieces(text: str, marks: Iterable[Mark]) -> Iterator[str]:
         at = mark.start
         ends.append(mark.end)
         values = f' data-values="{_numbers(mark.values)}"' if mark.values else ""
-        yield f'<span data-at="{_numbers(mark.places)}"{values}>'
+        derivative = " data-derivative" if mark.derivative else ""
+        yield f'<span data-at="{_numbers(mark.places)}"{values}{derivative}>'
     yield from close(len(text))
     yield escape(text[at:])
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
-from adcompiler.explain.page.places import Line, Mark, Places
+from adcompiler.explain.page.places import Line, Places
+from adcompiler.explain.page.programs import is_parameter
+from adcompiler.explain.page.signs import Signs
 from adcompiler.ir.nodes import Array, Func, Node, Read
 from adcompiler.ir.origins import Origins
 from adcompiler.kernels.emit.emitter import Emitter
 from adcompiler.kernels.schedule.materialise import Scheduled, scheduled
 from adcompiler.kernels.schedule.schedule_tree import Loop, Task
-from adcompiler.loopir.nodes import For, Stmt, Var
-from adcompiler.loopir.printer import INDENT, head, placed
+from adcompiler.loopir.nodes import Access, Assign, Expr, For, Invoke, Stmt, Var
+from adcompiler.loopir.printer import INDENT, Printer, Text, head
 from adcompiler.loopir.walk import read_by, sets, statements, stores_of
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 from adcompiler.targets.cpu.compiled import CpuKernel
@@ -28,7 +32,7 @@ class Kernel:
         self.emitter = Emitter(self.made)
         self.kernel = self.emitter.kernel()
         self.labels = self._labels()
-        self.nodes: list[list[Node]] = [[]]  # what each statement comes from, by its mark
+        self.statements: list[_Statement] = [_Statement((), ())]  # what each comes from, by its mark
         for function in self.kernel.bare:
             self._mark(function.body)
 
@@ -39,24 +43,29 @@ class Kernel:
             found.setdefault(label, []).append(array)
         for task, register in self.emitter.registers.items():
             found.setdefault(register, []).append(task.array)
+        for name, array in self.emitter.partials.items():
+            found.setdefault(name, []).append(array)
         return found
 
     def _mark(self, body: Sequence[Stmt]) -> None:
         """Give the statements of a function their marks."""
-        found = _Statements(self, body)
+        found = _Body(self, body)
         for s in statements(body):
-            s.mark = len(self.nodes)
-            self.nodes.append(found.nodes_of(s))
+            s.mark = len(self.statements)
+            self.statements.append(found.statement(s))
 
     def lines(self, places: Places) -> list[Line]:
         """Its functions, without comments."""
+        signs = Signs[Node]()
+        printer = _SigningPrinter(self.table, signs)
+        find = partial(places.found, places.inputs_of(self.made.func))
         found: list[Line] = []
         for k, function in enumerate(self.kernel.bare):
             found += [Line("")] if k else []
             found.append(Line(head(function)))
-            found += [
-                _whole(INDENT + text, places.of_all(self.nodes[s.mark])) for text, s in placed(function.body)
-            ]
+            for text, s in printer.placed(function.body):
+                whole = find(*self.statements[s.mark].whole)
+                found.append(signs.line(INDENT + text, find, whole))
         return found
 
     def assembly(self, places: Places) -> list[Line] | None:
@@ -68,7 +77,9 @@ class Kernel:
             found = assembly(compiled.source)
         except UnsupportedError:
             return None
-        return [_whole(line.text, places.of_all(self.nodes[line.mark])) for line in found]
+        find = partial(places.found, places.inputs_of(self.made.func))
+        each = [find(*s.whole, *s.operations) for s in self.statements]
+        return [Signs[Node]().line(line.text, find, each[line.mark]) for line in found]
 
     @property
     def tasks(self) -> Iterator[Task]:
@@ -77,17 +88,38 @@ class Kernel:
             yield from item.tasks if isinstance(item, Loop) else [item]
 
 
-def _whole(text: str, places: tuple[int, ...]) -> Line:
-    """A line that comes from some places as a whole."""
-    indent = len(text) - len(text.lstrip())
-    return Line(text, (Mark(indent, len(text), places),) if places else ())
+class _SigningPrinter(Printer):
+    """Prints the loop IR with signs around what nodes of the program became."""
+
+    def __init__(self, table: Origins, signs: Signs[Node]) -> None:
+        self.table, self.signs = table, signs
+
+    def printed(self, e: Expr) -> Text:
+        text, level = super().printed(e)
+        node = _node(self.table, e)
+        if node is not None and (is_parameter(node) or not isinstance(node, Read)):
+            text = self.signs.around(text, node)
+        return Text(text, level)
 
 
-class _Statements:
-    """What the statements of one function come from."""
+def _node(table: Origins, e: Any) -> Node | None:
+    """The node of the program that an expression was written for."""
+    made, node = table.emitted.get(id(e), (None, None))
+    return node if made is e else None
+
+
+class _Statement(NamedTuple):
+    """What a statement comes from: `whole` as a whole, and the operations in it."""
+
+    whole: Sequence[Node]
+    operations: Sequence[Node]
+
+
+class _Body:
+    """The statements of one function."""
 
     def __init__(self, kernel: Kernel, body: Sequence[Stmt]) -> None:
-        self.labels, self.emitted = kernel.labels, kernel.table.emitted
+        self.labels, self.table = kernel.labels, kernel.table
         self.set_by: dict[str, list[Stmt]] = {}
         for s in statements(body):
             for name in self.names(s):
@@ -95,25 +127,30 @@ class _Statements:
 
     def names(self, s: Stmt) -> list[str]:
         """The variables and arrays that a statement sets."""
-        return [*sets(s), *(at.array for at in stores_of(s))]
+        found = [*sets(s), *(at.array for at in stores_of(s))]
+        if isinstance(s, Invoke) and s.name.startswith("library_"):
+            found += [a.name for a in s.args[-1:] if isinstance(a, Var)]  # the result
+            found += [a.array for a in s.args[-1:] if isinstance(a, Access)]
+        return found
 
-    def nodes_of(self, s: Stmt) -> list[Node]:
-        """The operations that a statement does, and the arrays of the program that it sets; of a copy of a
-        variable, those of the variable."""
-        nodes = [*self.operations(s), *self.targets(s)]
+    def statement(self, s: Stmt) -> _Statement:
+        """As a whole a statement comes from the arrays of the program that it sets, else from what its value
+        was written for; where that is a variable, from the same as the variable."""
+        whole: list[Node] = list(self.targets(s))
         value = getattr(s, "value", None)
-        if not nodes and isinstance(value, Var):
+        if not whole and isinstance(s, Assign):
+            node = _node(self.table, value)
+            whole = [node] if node is not None and not isinstance(node, Read) else []
+        if not whole and isinstance(value, Var):
             copied = [v for v in self.set_by.get(value.name, ()) if v is not s]
-            nodes = [n for v in copied for n in (*self.operations(v), *self.targets(v))]
-        return nodes
+            whole = [n for v in copied for n in (*self.operations(v), *self.targets(v))]
+        return _Statement(whole, list(self.operations(s)))
 
     def operations(self, s: Stmt) -> Iterator[Node]:
         """The operations of the program that a statement itself does. Reads are no operations."""
-        if isinstance(s, For):
-            return
-        for expression in read_by(s):
-            made, node = self.emitted.get(id(expression), (None, None))
-            if made is expression and node is not None and not isinstance(node, Read):
+        for expression in () if isinstance(s, For) else read_by(s):
+            node = _node(self.table, expression)
+            if node is not None and not isinstance(node, Read):
                 yield node
 
     def targets(self, s: Stmt) -> Iterator[Array]:

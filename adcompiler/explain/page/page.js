@@ -58,10 +58,14 @@
       return;
     }
     status.textContent = "";
-    numbers(mark.dataset.at).slice(0, 4).forEach((place, k) => {
+    const own = numbers(mark.dataset.at);
+    const named = own.filter((place) => places[place].line);
+    (named.length ? named : own).slice(0, 4).forEach((place, k) => {
       const code = document.createElement("code");
       code.textContent = places[place].text;
-      status.append(k ? ", " : "", code, ` in line ${places[place].line}`);
+      const where = places[place].line ? ` in line ${places[place].line}` : ", a parameter";
+      const what = "derivative" in mark.dataset && places[place].line ? "the derivative of " : "";
+      status.append(k ? ", " : "", what, code, where);
     });
   };
 
@@ -73,6 +77,9 @@
       const spot = found.getBoundingClientRect();
       if (spot.top < box.top || spot.bottom > box.bottom) {
         panel.scrollTop += spot.top - box.top - box.height / 3;
+      }
+      if (spot.left < box.left || spot.right > box.right) {
+        panel.scrollLeft += Math.min(spot.left - box.left - 48, Math.max(0, spot.right - box.right + 24));
       }
     }
   };

@@ -6,14 +6,22 @@ an origin in the source that is shown has no place: a page lights nothing rather
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
+from types import MappingProxyType
 from typing import NamedTuple
 
 from adcompiler.errors import Source, Span
 from adcompiler.frontend.grammar import tree
-from adcompiler.ir.nodes import Array, Node, Read
+from adcompiler.ir.nodes import Array, Func, Node, Read
 from adcompiler.ir.origins import Origin, Origins
+
+
+class Found(NamedTuple):
+    """The places that something comes from, and whether it is part of their derivatives."""
+
+    places: tuple[int, ...] = ()
+    derivative: bool = False
 
 
 class Mark(NamedTuple):
@@ -24,6 +32,7 @@ class Mark(NamedTuple):
     end: int
     places: tuple[int, ...]
     values: tuple[int, ...] = ()
+    derivative: bool = False
 
 
 class Line(NamedTuple):
@@ -41,14 +50,15 @@ class Line(NamedTuple):
 class Places:
     """The places of one source: spans, numbered from 1 in the order of the text, outer ones first."""
 
-    def __init__(self, source: Source, table: Origins) -> None:
+    def __init__(self, source: Source, table: Origins, func: Func) -> None:
         self.source, self.table = source, table
         trees = (span for key, span in table.trees if key == id(source))
         found = (self._span(origin) for origin in chain(table.nodes.values(), table.lowered))
         spans = dict.fromkeys(chain(trees, (span for span in found if span is not None)))
         self.spans = sorted(spans, key=_order)
         self.numbers = {span: k for k, span in enumerate(self.spans, 1)}
-        self.values = self._values()
+        self.inputs = {name: len(self.spans) + k for k, name in enumerate(func.input_names, 1)}
+        self.values = self._values(self.inputs_of(func))
 
     def _span(self, origin: Origin) -> Span | None:
         """The place of an origin; of what a function elsewhere computes, the call in this source."""
@@ -56,7 +66,15 @@ class Places:
         places = chain(((origin.source, origin.span),), around)
         return next((span for source, span in places if source == self.source), None)
 
-    def _values(self) -> dict[int, tuple[int, ...]]:
+    def inputs_of(self, func: Func) -> dict[Array, int]:
+        """The places of parameters of the function that are inputs of a program, and of their gradients."""
+        given = zip(func.input_names, func.inputs, strict=True)
+        found = {array: self.inputs[name] for name, array in given if name in self.inputs}
+        made = zip(func.result_names, func.results, strict=True)
+        gradients = {f"d{name}": place for name, place in self.inputs.items()}
+        return found | {array: gradients[name] for name, array in made if name in gradients}
+
+    def _values(self, inputs: Mapping[Array, int]) -> dict[int, tuple[int, ...]]:
         """The places of what was computed elsewhere, by the places of names and repeated expressions."""
         found: dict[int, dict[int, None]] = {}
         for origin, lowered in self.table.lowered.items():
@@ -64,16 +82,24 @@ class Places:
             if span is not None:
                 here = self.numbers[span]
                 for element, _ in lowered:
-                    found.setdefault(here, {}).update(dict.fromkeys(p for p in self.of(element) if p != here))
+                    others = (p for p in self.of(element, inputs) if p != here)
+                    found.setdefault(here, {}).update(dict.fromkeys(others))
         return {place: tuple(others) for place, others in found.items() if others}
 
-    def of(self, node: Node) -> tuple[int, ...]:
-        """The places of a node: one, or none."""
+    def of(self, node: Node, inputs: Mapping[Array, int] = MappingProxyType({})) -> tuple[int, ...]:
+        """The place of a node, if it has one; of one of the `inputs`, that of the parameter."""
         if isinstance(node, Read):
-            return self.of(node.array)
+            return self.of(node.array, inputs)
         origin = self.origin(node)
         span = None if origin is None else self._span(origin)
-        return () if span is None else (self.numbers[span],)
+        own = () if span is None else (self.numbers[span],)
+        return (*own, inputs[node]) if isinstance(node, Array) and node in inputs else own
+
+    def found(self, inputs: Mapping[Array, int], *nodes: Node) -> Found:
+        """The places of several nodes."""
+        places = sorted({place for node in nodes for place in self.of(node, inputs)})
+        origins = [o for node in nodes if (o := self.origin(node)) is not None]
+        return Found(tuple(places), bool(origins) and all(o.order for o in origins))
 
     def origin(self, node: Node) -> Origin | None:
         """The origin of a node; of an array that has none of its own, that of its body."""
@@ -90,8 +116,15 @@ class Places:
         """Whether a variable stands at a place."""
         return isinstance(self.table.trees.get((id(self.source), self.spans[place - 1])), tree.Name)
 
+    @property
+    def numbered(self) -> dict[int, str]:
+        """The text of each place, parameters last."""
+        return {k: self.text(k) for k in self.numbers.values()} | {k: n for n, k in self.inputs.items()}
+
     def inside(self, place: int) -> tuple[int, ...]:
         """The places inside another one."""
+        if place > len(self.spans):
+            return ()
         outer = self.spans[place - 1]
         return tuple(k for k, s in enumerate(self.spans, 1) if k != place and contains(outer, s))
 
@@ -105,8 +138,10 @@ class Places:
         stretch[0] = stretch[0][span.column - 1 :]
         return " ".join(" ".join(stretch).split())
 
-    def line(self, place: int) -> int:
-        """The number of the line of the file that a place begins in."""
+    def line(self, place: int) -> int | None:
+        """The number of the line of the file that a place begins in; None for a parameter."""
+        if place > len(self.spans):
+            return None
         return self.spans[place - 1].line + self.source.first_line - 1
 
     def listing(self) -> list[Line]:
@@ -124,8 +159,9 @@ class Places:
 
     def _mark(self, start: int, end: int, place: int) -> Mark:
         values = self.values.get(place, ())
+        parameters = tuple(v for v in values if v > len(self.spans))
         if self.is_name(place):
-            return Mark(start, end, (place,), values)
+            return Mark(start, end, (place, *parameters), tuple(v for v in values if v not in parameters))
         return Mark(start, end, (place, *values))
 
 

@@ -32,7 +32,12 @@ class Values:
     """The values of one function: its variables, and the temporaries that forward saves."""
 
     def __init__(
-        self, func: Func, kernel: Kernel, places: Places, program: SplitProgram | None, part: Propagate | None
+        self,
+        func: Func,
+        kernel: Kernel | None,
+        places: Places,
+        program: SplitProgram | None,
+        part: Propagate | None,
     ) -> None:
         self.func, self.kernel, self.places = func, kernel, places
         self.program, self.part = program, part
@@ -74,6 +79,8 @@ class Values:
 
     def _kernel(self, name: str, nodes: Sequence[Node]) -> str:
         """Where a value is while the kernel of the function runs."""
+        if self.kernel is None:
+            return ""
         made = self.kernel.made.func
         if any(node in self.func.results for node in nodes):
             return "a result"

@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from adcompiler.analysis.loop_order import is_short
 from adcompiler.ir.nodes import Accumulate, Array, Element, Input, Read, Reduce, Shape
 from adcompiler.ir.nodes import Call as ArrayCall
-from adcompiler.ir.types import Dtype
 from adcompiler.kernels.emit import calls
 from adcompiler.kernels.emit.kernel import Buffer, Kernel, over_blocks
 from adcompiler.kernels.emit.names import Names
@@ -98,6 +97,7 @@ class Emitter(Statements):
         self.sequential: set[int] = set()
         self.in_iterations: set[int] = set()
         self.scans: dict[int, Recurrence] = {}  # loops of the program that are nests
+        self.partials: dict[str, Array] = {}  # of which array a buffer has the partial sums
         self.whole: list[Loop] = []  # loops in iterations that might be nests
         self.functions: list[Function] = []
         self.stamps: list[str] = []
@@ -241,7 +241,7 @@ class Emitter(Statements):
         self.scans[k] = rec
         self.nested |= set(scan.tasks)
         sums = {s: o for o, s in scan.collected if o in scan.sums}
-        partial = {s: self.partial_sums(s.dtype, s.shape, k) for s in sums}
+        partial = {s: self.partial_sums(s, s.shape, k) for s in sums}
         ParallelScanWriter(self, writer, scan, k, partial).write()
         self.divide(k, writer)
         for stack, total in sums.items():
@@ -291,12 +291,13 @@ class Emitter(Statements):
     def partial(self, writer: Writer, task: Task, nest: int) -> str:
         """The buffer of a task's partial sums, one per block."""
         shape = () if task.in_register else task.array.shape
-        return writer.use(self.partial_sums(task.array.dtype, shape, nest))
+        return writer.use(self.partial_sums(task.array, shape, nest))
 
-    def partial_sums(self, dtype: Dtype, shape: Shape, nest: int) -> str:
+    def partial_sums(self, summed: Array, shape: Shape, nest: int) -> str:
         """A new buffer for partial sums of a nest: one array of `shape` per block."""
         name = f"part{len(self.buffers)}"
-        self.buffers.append(Buffer(name, dtype, shape, nest))
+        self.buffers.append(Buffer(name, summed.dtype, shape, nest))
+        self.partials[name] = summed
         return name
 
     def start(self, writer: Writer, task: Task, partial: str) -> None:

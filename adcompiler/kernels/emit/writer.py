@@ -332,7 +332,9 @@ class Writer:
             case Size(number=number):
                 return Var(self.use(self.sizes[number]))
             case Read(array=array, args=()):
-                return self.element(array, ()) if array in self.prefixes else Var(self.label(array))
+                made = self.element(array, ()) if array in self.prefixes else Var(self.label(array))
+                emitted(made, element)
+                return made
         return None
 
     def operation(self, element: Element, args: Sequence[Expr]) -> Expr:

@@ -96,10 +96,11 @@ class Browser:
         return found["result"].get("value")
 
     def click(self, script: str, across: float = 0.5) -> None:
-        """Click in the first box of an element, at a part of its width."""
+        """Click in an element, at a part of its width."""
         box = self.run(
             f"(() => {{ const e = {script}; e.scrollIntoView({{block: 'nearest'}});"
-            f"const b = e.getClientRects()[0]; return [b.x + b.width * {across}, b.y + b.height / 2]; }})()"
+            f"const b = e.getBoundingClientRect();"
+            f"return [b.x + b.width * {across}, b.y + b.height / 2]; }})()"
         )
         for kind in ("mousePressed", "mouseReleased"):
             self.mouse(kind, *box, button="left", clickCount=1)

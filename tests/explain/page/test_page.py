@@ -41,7 +41,7 @@ class Explored:
     def parts(self, key, expression, tab=0):
         """The parts of lines that come from an expression."""
         places = self.page.places
-        wanted = {k for k in places.numbers.values() if places.text(k) == expression}
+        wanted = {k for k, text in places.numbered.items() if text == expression}
         return [
             line.text[m.start : m.end]
             for line in self.columns[key].tabs[tab].lines
@@ -67,7 +67,15 @@ def test_an_expression_lights_up_its_operation_at_every_stage():
     assert page.parts("ir", "exp(-b2 * x)") == ["exp(-(%b2 * %x[i]))"]
     assert page.lines("forward", "exp(-b2 * x)") == ["%t0 = array (i < n) { exp(-(%b2 * %x[i])) }"]
     assert "v0 = math.exp(-(b2 * x[i0]))" in page.lines("kernel", "exp(-b2 * x)", 1)
-    assert page.lines("kernel", "b1", 0) == []  # a parameter is no operation
+    assert page.parts("kernel", "exp(-b2 * x)") == ["math.exp(-(b2 * x[i0]))"]
+
+
+def test_a_parameter_lights_up_where_it_is_read():
+    page = misra()
+    assert page.parts("source", "b2") == ["b2"]
+    assert page.parts("ir", "b2") == ["%b2"]
+    assert page.parts("kernel", "x") == ["x[i0]"]
+    assert page.parts("propagate", "b2") == ["%db2 = reduce sum (| i < n)", "%b2"]  # its gradient
 
 
 def test_the_derivative_of_an_expression_is_part_of_what_it_becomes():
@@ -76,7 +84,9 @@ def test_the_derivative_of_an_expression_is_part_of_what_it_becomes():
         "%db1 = reduce sum (| i < n)", "%dr[i] * %t1[i]", "%dr[i] * %b1",
     ]  # fmt: skip
     assert page.parts("propagate", "exp(-b2 * x)")[-1] == "%1[i] * %t0[i]"
-    assert page.lines("kernel", "-b2 * x", 2)[-1] == "part2[block] = db2"
+    assert page.lines("kernel", "-b2 * x", 2)[-1] == "dx[i0] = v1 * b2"
+    heads = [m for line in page.columns["propagate"].tabs[0].lines for m in line.marks]
+    assert all(m.derivative for m in heads if max(m.places) <= len(page.page.places.spans))
 
 
 def test_reductions_and_products_of_matrices():
@@ -160,6 +170,16 @@ def test_without_a_gradient_there_is_a_reason():
     page = Explored(adc.compile("def f(k: i64):\n    return k + 1"))
     assert "no gradient" in page.columns["propagate"].missing
     assert "k + 1" in "".join(page.lines("source", "k + 1"))
+
+
+@pytest.mark.parametrize(
+    ("backend", "missing"), [("cuda", "ptx"), ("numpy", "another way"), ("cpu-precise", "")]
+)
+def test_back_ends(backend, missing):
+    page = Explored(adc.compile("sum(exp(x))", backend=backend), np.ones(3))
+    assert missing in page.columns["assembly"].missing
+    assert "exp" in page.text("kernel")
+    assert page.parts("ir", "exp(x)") == ["exp(%x[i])"]
 
 
 def test_derivatives_have_pages():
@@ -248,7 +268,7 @@ def test_marks_name_the_places_of_the_source():
     places = json.loads(dict(found.attributes)["data-places"])
     assert [p["text"] for p in places.values()][:2] == [MISRA, "b1"]
     named = {int(n) for k, v in found.attributes if k in ("data-at", "data-values") for n in v.split()}
-    assert named == set(page.places.numbers.values())
+    assert named == {int(k) for k in places}
 
 
 def test_show_returns_the_page():
