@@ -44,18 +44,19 @@ def _reader(kind: Any) -> Callable[[Node], Sequence[Node]]:
     ]
 
 
+@dataclass(frozen=True, slots=True)
 class Expr(Node):
-    """A value."""
+    """A value. In a kernel that is listed, expressions and statements have marks, numbers that transforms
+    keep."""
 
-    __slots__ = ()
+    mark: int = field(default=0, kw_only=True, compare=False, repr=False)
 
 
 @dataclass(eq=False, slots=True)
 class Stmt(Node):
-    """An effect. In a kernel that is listed, `mark` is the number of the statement that it comes from, which
-    transforms keep."""
+    """An effect."""
 
-    mark: int = field(default=0, kw_only=True)
+    mark: int = field(default=0, kw_only=True, repr=False)
 
 
 # -- expressions -----------------------------------------------------------------------------------

@@ -345,9 +345,9 @@ class _VectorStatements(Rewriter):
         if not self.nest.is_own(at):
             return at
         if name in self.nest.copies:
-            return Lane(name, (self.expr(at.indices[self.nest.copies[name]]),), row=True)
+            return Lane(name, (self.expr(at.indices[self.nest.copies[name]]),), row=True, mark=at.mark)
         row, beside = name in self.nest.rows, self.nest.is_beside(at)
-        return Lane(name, self.all(at.indices), row=row, beside=beside)
+        return Lane(name, self.all(at.indices), row=row, beside=beside, mark=at.mark)
 
 
 class _SingleLane(Rewriter):
@@ -358,4 +358,5 @@ class _SingleLane(Rewriter):
 
     def access(self, at: Access) -> Access:
         at = super().access(at)
-        return Lane(at.array, at.indices, row=True, alone=True) if at.array in self.rows else at
+        alone = Lane(at.array, at.indices, row=True, alone=True, mark=at.mark)
+        return alone if at.array in self.rows else at

@@ -55,23 +55,23 @@ class Rewriter:
         """An expression."""
         match e:
             case Var(name=name):
-                return Var(self.name(name))
+                return Var(self.name(name), mark=e.mark)
             case Access():
                 return self.access(e)
             case Length(array=array, axis=axis):
-                return Length(self.name(array), axis)
+                return Length(self.name(array), axis, mark=e.mark)
             case Unary(op=op, operand=x):
-                return Unary(op, self.expr(x))
+                return Unary(op, self.expr(x), mark=e.mark)
             case Binary(op=op, left=x, right=y):
-                return Binary(op, self.expr(x), self.expr(y))
+                return Binary(op, self.expr(x), self.expr(y), mark=e.mark)
             case Compare(op=op, left=x, right=y):
-                return Compare(op, self.expr(x), self.expr(y))
+                return Compare(op, self.expr(x), self.expr(y), mark=e.mark)
             case Logical(op=op, args=args):
-                return Logical(op, self.all(args))
+                return Logical(op, self.all(args), mark=e.mark)
             case Choice(test=test, then=then, otherwise=otherwise):
-                return Choice(*map(self.expr, (test, then, otherwise)))
+                return Choice(*map(self.expr, (test, then, otherwise)), mark=e.mark)
             case Call(name=name, args=args):
-                return Call(name, self.all(args))
+                return Call(name, self.all(args), mark=e.mark)
         return e
 
     def stmt(self, s: Stmt) -> Stmt:

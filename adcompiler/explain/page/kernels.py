@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
 
 from adcompiler.explain.page.places import Line, Places
 from adcompiler.explain.page.programs import is_parameter
@@ -14,9 +14,10 @@ from adcompiler.ir.origins import Origins
 from adcompiler.kernels.emit.emitter import Emitter
 from adcompiler.kernels.schedule.materialise import Scheduled, scheduled
 from adcompiler.kernels.schedule.schedule_tree import Loop, Task
-from adcompiler.loopir.nodes import Access, Assign, Expr, For, Invoke, Stmt, Var
+from adcompiler.loopir.nodes import Assign, Expr, Function, Invoke, Stmt, Var
 from adcompiler.loopir.printer import INDENT, Printer, Text, head
-from adcompiler.loopir.walk import read_by, sets, statements, stores_of
+from adcompiler.loopir.rewrite import Rewriter
+from adcompiler.loopir.walk import named, sets, statements, stores_of
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 from adcompiler.targets.cpu.compiled import CpuKernel
 from adcompiler.targets.llvm.runtime.assembly import listing as assembly
@@ -30,11 +31,10 @@ class Kernel:
         self.table, self.backend = table, backend
         self.made: Scheduled = scheduled(run((*OPTIMISE, *KERNEL), func))
         self.emitter = Emitter(self.made)
-        self.kernel = self.emitter.kernel()
+        kernel = self.emitter.kernel()
         self.labels = self._labels()
-        self.statements: list[_Statement] = [_Statement((), ())]  # what each comes from, by its mark
-        for function in self.kernel.bare:
-            self._mark(function.body)
+        self.nodes: list[Sequence[Node]] = [()]  # what expressions and statements come from, by their marks
+        self.kernel = replace(kernel, functions=[self._marked(f) for f in kernel.bare])
 
     def _labels(self) -> dict[str, list[Array]]:
         """The arrays and sums that a variable or an array in memory holds."""
@@ -47,25 +47,26 @@ class Kernel:
             found.setdefault(name, []).append(array)
         return found
 
-    def _mark(self, body: Sequence[Stmt]) -> None:
-        """Give the statements of a function their marks."""
-        found = _Body(self, body)
+    def _marked(self, function: Function) -> Function:
+        """A function in which everything that comes from the program has a mark."""
+        body = _Marking(self.table, self.nodes).body(function.body)
+        found = _Body(self.labels, self.nodes, body)
         for s in statements(body):
-            s.mark = len(self.statements)
-            self.statements.append(found.statement(s))
+            s.mark = len(self.nodes)
+            self.nodes.append(found.nodes_of(s))
+        return replace(function, body=body)
 
     def lines(self, places: Places) -> list[Line]:
         """Its functions, without comments."""
         signs = Signs[Node]()
-        printer = _SigningPrinter(self.table, signs)
+        printer = _SigningPrinter(self.nodes, signs)
         find = partial(places.found, places.inputs_of(self.made.func))
         found: list[Line] = []
         for k, function in enumerate(self.kernel.bare):
             found += [Line("")] if k else []
             found.append(Line(head(function)))
             for text, s in printer.placed(function.body):
-                whole = find(*self.statements[s.mark].whole)
-                found.append(signs.line(INDENT + text, find, whole))
+                found.append(signs.line(INDENT + text, find, find(*self.nodes[s.mark])))
         return found
 
     def assembly(self, places: Places) -> list[Line] | None:
@@ -78,7 +79,7 @@ class Kernel:
         except UnsupportedError:
             return None
         find = partial(places.found, places.inputs_of(self.made.func))
-        each = [find(*s.whole, *s.operations) for s in self.statements]
+        each = [find(*nodes) for nodes in self.nodes]
         return [Signs[Node]().line(line.text, find, each[line.mark]) for line in found]
 
     @property
@@ -88,38 +89,43 @@ class Kernel:
             yield from item.tasks if isinstance(item, Loop) else [item]
 
 
-class _SigningPrinter(Printer):
-    """Prints the loop IR with signs around what nodes of the program became."""
+class _Marking(Rewriter):
+    """Copies statements, and marks expressions that nodes of the program became. A read of an array that the
+    program computes is left out: it is no operation."""
 
-    def __init__(self, table: Origins, signs: Signs[Node]) -> None:
-        self.table, self.signs = table, signs
+    def __init__(self, table: Origins, nodes: list[Sequence[Node]]) -> None:
+        self.table, self.nodes = table, nodes
+
+    def expr(self, e: Expr) -> Expr:
+        return self.marked(super().expr(e), e)
+
+    def marked(self, made: Expr, e: Expr) -> Expr:
+        """The copy of an expression with its mark, if it has one."""
+        known, node = self.table.emitted.get(id(e), (None, None))
+        if known is not e or node is None or (isinstance(node, Read) and not is_parameter(node)):
+            return made
+        self.nodes.append((node,))
+        return replace(made, mark=len(self.nodes) - 1)
+
+
+class _SigningPrinter(Printer):
+    """Prints the loop IR with signs around marked expressions."""
+
+    def __init__(self, nodes: Sequence[Sequence[Node]], signs: Signs[Node]) -> None:
+        self.nodes, self.signs = nodes, signs
 
     def printed(self, e: Expr) -> Text:
         text, level = super().printed(e)
-        node = _node(self.table, e)
-        if node is not None and (is_parameter(node) or not isinstance(node, Read)):
-            text = self.signs.around(text, node)
-        return Text(text, level)
-
-
-def _node(table: Origins, e: Any) -> Node | None:
-    """The node of the program that an expression was written for."""
-    made, node = table.emitted.get(id(e), (None, None))
-    return node if made is e else None
-
-
-class _Statement(NamedTuple):
-    """What a statement comes from: `whole` as a whole, and the operations in it."""
-
-    whole: Sequence[Node]
-    operations: Sequence[Node]
+        return Text(self.signs.around(text, self.nodes[e.mark][0]) if e.mark else text, level)
 
 
 class _Body:
-    """The statements of one function."""
+    """The statements of one function, whose expressions are marked."""
 
-    def __init__(self, kernel: Kernel, body: Sequence[Stmt]) -> None:
-        self.labels, self.table = kernel.labels, kernel.table
+    def __init__(
+        self, labels: Mapping[str, list[Array]], nodes: Sequence[Sequence[Node]], body: Sequence[Stmt]
+    ) -> None:
+        self.labels, self.nodes = labels, nodes
         self.set_by: dict[str, list[Stmt]] = {}
         for s in statements(body):
             for name in self.names(s):
@@ -129,31 +135,21 @@ class _Body:
         """The variables and arrays that a statement sets."""
         found = [*sets(s), *(at.array for at in stores_of(s))]
         if isinstance(s, Invoke) and s.name.startswith("library_"):
-            found += [a.name for a in s.args[-1:] if isinstance(a, Var)]  # the result
-            found += [a.array for a in s.args[-1:] if isinstance(a, Access)]
+            found += [name for a in s.args[-1:] if (name := named(a))]  # the result
         return found
 
-    def statement(self, s: Stmt) -> _Statement:
-        """As a whole a statement comes from the arrays of the program that it sets, else from what its value
-        was written for; where that is a variable, from the same as the variable."""
-        whole: list[Node] = list(self.targets(s))
+    def nodes_of(self, s: Stmt) -> list[Node]:
+        """What a statement as a whole comes from: the arrays of the program that it sets, else what its value
+        was written for; if that is a variable, the same as the variable."""
+        found = self.own(s)
         value = getattr(s, "value", None)
-        if not whole and isinstance(s, Assign):
-            node = _node(self.table, value)
-            whole = [node] if node is not None and not isinstance(node, Read) else []
-        if not whole and isinstance(value, Var):
-            copied = [v for v in self.set_by.get(value.name, ()) if v is not s]
-            whole = [n for v in copied for n in (*self.operations(v), *self.targets(v))]
-        return _Statement(whole, list(self.operations(s)))
+        if not found and isinstance(value, Var):
+            found = [n for v in self.set_by.get(value.name, ()) if v is not s for n in self.own(v)]
+        return found
 
-    def operations(self, s: Stmt) -> Iterator[Node]:
-        """The operations of the program that a statement itself does. Reads are no operations."""
-        for expression in () if isinstance(s, For) else read_by(s):
-            node = _node(self.table, expression)
-            if node is not None and not isinstance(node, Read):
-                yield node
-
-    def targets(self, s: Stmt) -> Iterator[Array]:
-        """The arrays of the program that a statement sets."""
-        for name in self.names(s):
-            yield from self.labels.get(name, ())
+    def own(self, s: Stmt) -> list[Node]:
+        """The arrays that a statement sets, or what its value was written for."""
+        found: list[Node] = [a for name in self.names(s) for a in self.labels.get(name, ())]
+        if not found and isinstance(s, Assign):
+            found += [node for node in self.nodes[s.value.mark] if not isinstance(node, Read)]
+        return found

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from adcompiler.targets.llvm.expressions import Expressions
-from adcompiler.targets.llvm.places import located
 from adcompiler.targets.llvm.values import Needs, Value, literal
 
 POLL = "adc_poll"  # the function that kernels poll (`polls.py`)
@@ -40,7 +39,6 @@ class Blocks(Expressions):
         self.block = "start"
         self.held: list[str] = []
         self.counts = self.asks = self.gives_up = False
-        self.scope: int | None = None  # of the places of its instructions, in a module that is listed
 
     def definition(self, head: str, end: str, otherwise: str = "") -> str:
         """The function's text; it ends with `otherwise` if it gives up."""
@@ -52,16 +50,8 @@ class Blocks(Expressions):
             self.lines.append(otherwise or end)
         self.stack += [f"%{name} = alloca ptr\nstore ptr null, ptr %{name}" for name in self.held]
         self.stack += [f"%fuel = alloca i64\nstore i64 {POLL_ELEMENTS}, ptr %fuel"] * self.counts
-        place = ""
-        if self.scope is not None:
-            self.lines = located(self.lines, self.location(0))
-            place = f" !dbg !{self.scope}"
-        head = f"define {head}{self.needs.attributes}{place} {{"
+        head = f"define {head}{self.needs.attributes} {{"
         return "\n".join([head, "start:", *self.stack, *self.lines, "}"])
-
-    def location(self, mark: int) -> str:
-        """The place of instructions of a statement; 0 if they are of none."""
-        return f"!DILocation(line: {mark}, column: 0, scope: !{self.scope})"
 
     def label(self) -> str:
         """A new name for a basic block."""

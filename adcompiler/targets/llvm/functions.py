@@ -71,6 +71,10 @@ class Module:
         vectors = self.needs.vectors
         self.lanes = 1 if vectors is None else vectors.lanes("double" if self.needs.doubles else "float")
 
+    def function(self, name: str) -> Function:
+        """A new function of the module, which is not defined yet."""
+        return Function(self) if self.needs.places is None else LocatedFunction(self, name)
+
     def call(self, caller: Function, name: str, args: Sequence[Value | ArrayValue]) -> None:
         """A call of a function without a result; each function has only one list of argument types."""
         parts = [p for a in args for p in a.parts]
@@ -79,7 +83,7 @@ class Module:
             if name not in self.definitions:
                 raise UnsupportedError
             names = iter([f"%p{k}" for k in range(len(parts))])
-            inside = Function(self, name)
+            inside = self.function(name)
             for param, arg in zip(self.definitions[name].function.params, args, strict=True):
                 inside.bind(param, arg.named(names))
             inside.run(name)
@@ -101,7 +105,7 @@ class Module:
         parts = [p for v in known.values() for p in v.parts]
         name = f"share{len(self.compiled)}"
         self.compiled[name] = ""
-        inside = Function(self, name)
+        inside = self.function(name)
         slots = [inside.load("%data", k, p.type) for k, p in enumerate(parts)]
         inside.lines.append(f"%context = load ptr, ptr {inside.slot('%data', len(parts))}")
         texts = iter([s.text for s in slots])
@@ -124,10 +128,8 @@ class Module:
 class Function(Loops):
     """One function of a module: its statements."""
 
-    def __init__(self, module: Module, name: str = "") -> None:
+    def __init__(self, module: Module) -> None:
         super().__init__(module.needs, module.lanes)
-        if name and module.needs.places is not None:
-            self.scope = module.needs.places.subprogram(name, module.needs.hints)
         self.module, self.low_trips = module, module.low_trips
         self.exits: list[str] = []
         self.inside = False  # whether inside a loop over elements
@@ -150,10 +152,7 @@ class Function(Loops):
     def body(self, found: Sequence[Stmt]) -> None:
         """Statements in order."""
         for s in found:
-            first = len(self.lines)
             self.statement(s)
-            if self.scope is not None:
-                self.lines[first:] = located(self.lines[first:], self.location(s.mark))
 
     def statement(self, s: Stmt) -> None:
         match s:
@@ -406,6 +405,36 @@ class Function(Loops):
             case Access(array=name) if len(node.indices) < len(self.known(name).shape):
                 return self.part_of(self.known(name), node)
         return self.value(node)
+
+
+class LocatedFunction(Function):
+    """A function of a module that is listed: its instructions have the marks of the loop IR."""
+
+    def __init__(self, module: Module, name: str) -> None:
+        super().__init__(module)
+        assert self.needs.places is not None
+        self.scope = self.needs.places.subprogram(name, self.needs.hints)
+
+    def statement(self, s: Stmt) -> None:
+        first = len(self.lines)
+        super().statement(s)
+        self.locate(first, s.mark)
+
+    def value(self, node: Expr) -> Value:
+        first = len(self.lines)
+        found = super().value(node)
+        if node.mark:
+            self.locate(first, node.mark)
+        return found
+
+    def locate(self, first: int, mark: int) -> None:
+        """Give a mark to the instructions from number `first` on that have none."""
+        self.lines[first:] = located(self.lines[first:], mark, self.scope)
+
+    def definition(self, head: str, end: str, otherwise: str = "") -> str:
+        first, *lines, last = super().definition(head, end, otherwise).split("\n")
+        first = f"{first.removesuffix(' {')} !dbg !{self.scope} {{"
+        return "\n".join([first, *located(lines, 0, self.scope), last])
 
 
 # -- special -----------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
-"""The places of instructions: which statement of the loop IR each comes from, as LLVM's debug locations.
+"""The places of instructions: which part of the loop IR each comes from, as LLVM's debug locations.
 
 They are written only into a module that is listed (`runtime/assembly.py`). The line of a location is the mark
-of a statement, which LLVM's passes carry to the assembly.
+of an expression or a statement, which LLVM's passes carry to the assembly.
 """
 
 from __future__ import annotations
@@ -43,11 +43,7 @@ def _add(hints: list[str], node: str) -> int:
     return len(hints) - 1
 
 
-def located(lines: Sequence[str], place: str) -> list[str]:
-    """Instructions with a location, where they have none."""
-    return [_located(line, place) for line in lines]
-
-
-def _located(line: str, place: str) -> str:
-    is_instruction = line and not line.endswith(":") and "!dbg" not in line
-    return f"{line}, !dbg {place}" if is_instruction else line
+def located(lines: Sequence[str], mark: int, scope: int) -> list[str]:
+    """Instructions of a function with the place of a mark, where they have none; 0 is an unknown place."""
+    place = f", !dbg !DILocation(line: {mark}, column: 0, scope: !{scope})"
+    return [line if not line or line.endswith(":") or "!dbg" in line else line + place for line in lines]

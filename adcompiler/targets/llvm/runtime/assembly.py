@@ -1,4 +1,4 @@
-"""The assembly of a kernel, each line with the statement of the loop IR that it comes from."""
+"""The assembly of a kernel, each line with the part of the loop IR that it comes from."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NOISE = re.compile(r"\s+\.|\.L(tmp|func_begin)\d+:|\s*$|\s*[#;@]|\s*//")
 
 
 class Line(NamedTuple):
-    """A line of assembly; `mark` is that of its statement, 0 if it is of none."""
+    """A line of assembly, with the mark of its expression or statement; 0 if it is of none."""
 
     text: str
     mark: int

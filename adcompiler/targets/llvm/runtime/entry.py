@@ -68,7 +68,7 @@ class KernelSource(NamedTuple):
     written: int = 0
     heavy: bool = False  # whether loops inside the iterations of nests poll
     low_trips: bool = False  # whether loops in iterations of program loops are short
-    located: bool = False  # whether instructions have the places of their statements
+    located: bool = False  # whether instructions have the marks of the loop IR
 
 
 def translated(source: KernelSource, contiguous: bool) -> Code:
@@ -192,7 +192,7 @@ def _define_run(
     """The kernel as a function that stores its results and returns whether it gave up. LLVM knows that
     parameters do not alias; program loops are inside. Returns the results."""
     parts = [p for g in given for p in g.parts]
-    inside = Function(module, "run")
+    inside = module.function("run")
     names = iter([f"%p{k}" for k in range(len(parts))])
     for param, value in zip(source.params, given, strict=True):
         inside.bind(param.name, value.named(names))
