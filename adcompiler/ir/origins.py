@@ -126,7 +126,7 @@ def _parts(node: Node) -> list[Node]:
     if isinstance(node, Element):
         return [*node.args, node.array] if isinstance(node, Read) else list(node.args)
     if isinstance(node, Item):
-        return [*node.loop.operands, *node.loop.roots]
+        return list(node.loop.operands)
     if isinstance(node, Call | Ruled):
         return list(node.operands)
     return list(node.elements) if isinstance(node, Array) else []
