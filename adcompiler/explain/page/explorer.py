@@ -85,7 +85,7 @@ class Programs:
         found = {"value": self.value}
         if self.split is not None:
             found["forward"] = self.split.parts.forward
-        return found | {f"propagate {title}": part.func for title, part in self.propagates.items()}
+        return found | {title: part.func for title, part in self.propagates.items()}
 
 
 def explore(
