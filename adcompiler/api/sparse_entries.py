@@ -20,7 +20,8 @@ from adcompiler.api.function import Function
 from adcompiler.api.sparse import SparseDerivative, SparseHessian, SparseProgram, key_of
 from adcompiler.fork import Locked
 from adcompiler.frontend.lowering.program import Lowered
-from adcompiler.interpreter.entries import Places, places
+from adcompiler.interpreter.entries import places
+from adcompiler.interpreter.reference import Values
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Element
 from adcompiler.lazy import cached_property
@@ -85,32 +86,28 @@ class SparseEntries:
         return self.__dict__ | {"_made": {}}
 
 
-class _Entries:
-    """What is computed for arguments of given types."""
+@dataclass(frozen=True)
+class PlacedFamily:
+    """A family whose entries at the points `kept` of its domain are at these places of the derivative."""
+
+    family: Family
+    guard: Element
+    domain: tuple[int, ...]
+    rows: np.ndarray
+    columns: np.ndarray
+    kept: np.ndarray
+
+    @property
+    def values(self) -> Array:
+        """Its values at all points of its domain."""
+        return values_of(self.family, self.guard)
+
+
+class SparseFamilies:
+    """The families of entries of a derivative."""
 
     def __init__(self, program: SparseProgram) -> None:
         self.program, self.func = program, program.func
-        self.compiled: dict[Any, Specialisation] = {}
-        self.layouts: OrderedDict[Any, Layout] = OrderedDict()
-        self.making = Locked()
-
-    def layout(self, values: Sequence[Any]) -> Layout:
-        """The layout for these lengths and integers; those of the last calls are kept."""
-        sizes = self.program.base.sizes(values)
-        integers = self.program.integers(values)
-        key = key_of(integers, sizes)
-        with self.making.lock:
-            if key not in self.layouts:
-                found = None
-                if self.families is not None:
-                    found = places(self.families, self.results, integers, sizes)
-                self.layouts[key] = (
-                    self._colored(values, sizes) if found is None else self._placed(found, sizes)
-                )
-            self.layouts.move_to_end(key)
-            while len(self.layouts) > MOST_LAYOUTS:
-                self.layouts.popitem(last=False)
-            return self.layouts[key]
 
     @cached_property
     def results(self) -> Sequence[Any]:
@@ -122,33 +119,67 @@ class _Entries:
         """The families of all results."""
         return families(self.results, self.program.inputs)
 
-    # -- entry by entry ------------------------------------------------------------------------
-
-    def _placed(self, found: Sequence[Sequence[Places]], sizes: Sequence[int]) -> Layout:
-        """The layout of families: each has a piece of the vector of values."""
-        assert self.families is not None
+    def placed(self, integers: Values, sizes: Sequence[int]) -> list[PlacedFamily] | None:
+        """The families that have entries for these lengths and integers, or None if their places follow from
+        other values. Of a symmetric derivative they are those of the lower triangle."""
+        found = None if self.families is None else places(self.families, self.results, integers, sizes)
+        if found is None or self.families is None:
+            return None
         tops = self.program.bounds(self.func.results, sizes)
-        lefts: dict[Array, int] = dict(
-            zip(self.program.inputs, self.program.bounds(self.program.inputs, sizes), strict=False)
-        )
-        pieces, wanted, start = [], [], 0
-        all_rows, all_columns = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        for top, own, placed in zip(tops, self.families, found, strict=False):
-            for family, place in zip(own, placed, strict=True):
-                rows, columns, kept = place.rows + top, place.columns + lefts[family.source], place.kept
+        lefts = dict(zip(self.program.inputs, self.program.bounds(self.program.inputs, sizes), strict=False))
+        made = []
+        for top, own, there in zip(tops, self.families, found, strict=False):
+            for family, place in zip(own, there, strict=True):
+                rows = place.rows + top
+                columns, kept = place.columns + lefts[family.source], place.kept  # type: ignore[index]
                 if self.program.symmetric:
                     lower = rows >= columns
                     rows, columns, kept = rows[lower], columns[lower], kept[lower]
                 if len(kept):
-                    all_rows.append(rows)
-                    all_columns.append(columns)
-                    pieces.append(_Piece.of(start, place.domain, kept))
-                    wanted.append((family, place.guard))
-                    start += len(kept)
-        rows, columns = np.concatenate(all_rows), np.concatenate(all_columns)
+                    made.append(PlacedFamily(family, place.guard, place.domain, rows, columns, kept))
+        return made
+
+
+class _Entries(SparseFamilies):
+    """What is computed for arguments of given types."""
+
+    def __init__(self, program: SparseProgram) -> None:
+        super().__init__(program)
+        self.compiled: dict[Any, Specialisation] = {}
+        self.layouts: OrderedDict[Any, Layout] = OrderedDict()
+        self.making = Locked()
+
+    def layout(self, values: Sequence[Any]) -> Layout:
+        """The layout for these lengths and integers; those of the last calls are kept."""
+        sizes = self.program.base.sizes(values)
+        integers = self.program.integers(values)
+        key = key_of(integers, sizes)
+        with self.making.lock:
+            if key not in self.layouts:
+                found = self.placed(integers, sizes)
+                self.layouts[key] = (
+                    self._colored(values, sizes) if found is None else self._placed(found, sizes)
+                )
+            self.layouts.move_to_end(key)
+            while len(self.layouts) > MOST_LAYOUTS:
+                self.layouts.popitem(last=False)
+            return self.layouts[key]
+
+    # -- entry by entry ------------------------------------------------------------------------
+
+    def _placed(self, found: Sequence[PlacedFamily], sizes: Sequence[int]) -> Layout:
+        """The layout of families: each has a piece of the vector of values."""
+        pieces, start = [], 0
+        for one in found:
+            pieces.append(_Piece.of(start, one.domain, one.kept))
+            start += len(one.kept)
+        nothing = [np.zeros(0, np.int64)]
+        rows = np.concatenate(nothing + [one.rows for one in found])
+        columns = np.concatenate(nothing + [one.columns for one in found])
         merge = _Merge.of(rows, columns)
         if merge is not None:
             rows, columns = rows[merge.first], columns[merge.first]
+        wanted = [(one.family, one.guard) for one in found]
         return Layout(rows, columns, _Filled(self._compiled(wanted), list(sizes), pieces, start, merge))
 
     def _compiled(self, wanted: Sequence[tuple[Family, Element]]) -> Specialisation:

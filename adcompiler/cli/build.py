@@ -7,29 +7,22 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from adcompiler.api.function import Function
-from adcompiler.api.modes import hessian, jacobian, product
-from adcompiler.api.transforms import grad, value_and_grad
 from adcompiler.cli.arguments import names_of
+from adcompiler.cli.c_source import ABIS, c_texts, casadi_texts
 from adcompiler.cli.completion import parameters_in
 from adcompiler.cli.errors import UsageError
 from adcompiler.cli.output import AsJson, Text
+from adcompiler.cli.programs import DIRECTIONAL, WHATS, ExportedProgram, listed, programs_of
 from adcompiler.cli.source import Source, function_of
 from adcompiler.cli.types import Types, note, typed, untyped
-from adcompiler.errors import DtypeError, Error, ShapeError
-from adcompiler.frontend.values.sizes import Constraint
-from adcompiler.ir.nodes import Func
-from adcompiler.runtime.reports.foreign import for_c
-from adcompiler.runtime.reports.show import default_types, toolkit
-from adcompiler.targets.c.files import c_files
+from adcompiler.errors import Error, ShapeError
+from adcompiler.runtime.reports.show import toolkit
 from adcompiler.targets.cuda.ahead import build, parsed_arch
 from adcompiler.targets.numba.ahead import SHIMS, CFunction, comment, compile_ahead
 
@@ -37,6 +30,7 @@ EXAMPLES = """\b
 Examples:
   adc build model.adc:loss -o lib
   adc build model.adc:loss --emit c --what value,grad,hessian -o src
+  adc build model.adc:loss --emit c --abi casadi -o src
   adc build model.adc:loss --emit ptx,cubin --arch sm_90 -o kernels
   adc build "sum((a * x - y)**2)" --types "f64, f64[n], f64[n]" --name loss -o lib
   adc build model.adc:loss --what value,grad,hvp --wrt b1,b2 -o lib
@@ -62,15 +56,6 @@ HIDDEN void *NRT_MemInfo_alloc_aligned(size_t size, uint32_t align)
 
 HIDDEN void NRT_MemInfo_call_dtor(void *made) { free(made); }
 """
-Wrt = tuple[str, ...] | None
-WHATS: dict[str, Callable[[Function, Wrt], Function]] = {
-    "value": lambda f, wrt: f,
-    "grad": grad,
-    "value_and_grad": value_and_grad,
-    "hvp": product,
-    "jacobian": jacobian,
-    "hessian": hessian,
-}
 
 
 def build_source(
@@ -104,45 +89,73 @@ def build_source(
         str | None,
         typer.Option(
             metavar="LIST", show_default=False,
-            help=f"The functions to build, of {', '.join(WHATS)}; otherwise value, and value_and_grad for a "
-            "scalar result.",
+            help=f"The functions to build, of {', '.join((*WHATS, *DIRECTIONAL))}; otherwise value, and "
+            "value_and_grad for a scalar result.",
         ),
     ] = None,
+    sparse: Annotated[
+        bool, typer.Option("--sparse", help="With --emit c: Jacobians and Hessians are sparse.")
+    ] = False,
+    abi: Annotated[
+        str, typer.Option(metavar="ABI", help="With --emit c: the interface of the functions, c or casadi.")
+    ] = "c",
     as_json: AsJson = False,
 ) -> Text:  # fmt: skip
     """Compile SOURCE to a shared library and a C header that need no Python.
 
     The library contains NAME and, for a scalar result, NAME_value_and_grad, or the functions in --what: NAME
     for the value, NAME_grad, NAME_hvp (the Hessian times a direction) and so on. A C compiler (cc) links it.
-    With --emit c it writes C99 source instead, which allocates nothing and needs only the C library. With
-    --emit ptx,cubin it writes CUDA kernels, one file each, and a manifest that says how to launch them.
+    With --emit c it writes C99 source instead, which allocates nothing and needs only the C library; with
+    --abi casadi too, source for casadi.external. With --emit ptx,cubin it writes CUDA kernels, one file each,
+    and a manifest that says how to launch them.
     """
     forms = listed(emit, "--emit", FORMS)
+    _check_options(forms, sparse, abi, what, wrt)
     f = function_of(source)
     name = name or f.__name__
     of_types = typed(f, types)
     note(untyped(of_types), "in C")
-    programs = programs_of(of_types, name, what, names_of(f, wrt, "--wrt") if wrt else None)
+    names = names_of(f, wrt, "--wrt") if wrt else None
+    programs = {} if abi == "casadi" else programs_of(of_types, name, what, names)
     files: list[Path] = []
+    declarations: dict[str, str] = {}
     if kernels := [form for form in forms if form in ("ptx", "cubin")]:
         if any(p.compared for p in programs.values()):
             raise ShapeError(f"{name} needs lengths checked at each call", remedy="use --emit library")
         with toolkit(" and ".join(kernels)):
             files += build({n: p.func for n, p in programs.items()}, output, parsed_arch(arch), kernels)
-    declarations: dict[str, str] = {}
     if "c" in forms:
-        texts = c_files(name, {n: (p.func, p.compared) for n, p in programs.items()})
+        made_c = (
+            c_texts(of_types, name, programs, names, sparse) if abi == "c" else casadi_texts(of_types, name)
+        )
         output.mkdir(parents=True, exist_ok=True)
-        files += [written(output / file, text) for file, text in texts.items()]
+        files += [written(output / file, text) for file, text in made_c.texts.items()]
+        declarations |= made_c.declarations
     if "library" in forms:
         made = {n: compile_ahead(p.func, n, native, p.compared) for n, p in programs.items()}
         output.mkdir(parents=True, exist_ok=True)
         header, library = output / f"{name}.h", output / f"lib{name}{_suffix()}"
         _link(library, header, _header(name, programs, made), made)
-        declarations = {n: one.declaration for n, one in made.items()}
+        declarations |= {n: one.declaration for n, one in made.items()}
         files += [header, library]
-    functions = [{"name": n, "what": p.what, "declaration": declarations.get(n)} for n, p in programs.items()]
+    whats = {n: p.what for n, p in programs.items()} or dict.fromkeys(declarations, abi)
+    functions = [{"name": n, "what": w, "declaration": declarations.get(n)} for n, w in whats.items()]
     return Text("\n".join(map(str, files)), {"files": files, "functions": functions})
+
+
+def _check_options(forms: Sequence[str], sparse: bool, abi: str, what: str | None, wrt: str | None) -> None:
+    """Raise UsageError for options that do not fit each other."""
+    if abi not in ABIS:
+        raise UsageError(f"--abi got unknown {abi}", remedy=f"it takes {' or '.join(ABIS)}")
+    if (sparse or abi != "c") and list(forms) != ["c"]:
+        option = "--sparse" if sparse else f"--abi {abi}"
+        raise UsageError(f"{option} is about C source", remedy="add --emit c")
+    if abi == "casadi" and (what or wrt or sparse):
+        option = "--what" if what else "--wrt" if wrt else "--sparse"
+        raise UsageError(
+            f"{option} has no meaning with --abi casadi, which has all derivatives that CasADi looks up",
+            remedy=f"omit {option}",
+        )
 
 
 def written(file: Path, text: str) -> Path:
@@ -210,68 +223,3 @@ def _strict() -> list[str]:
 
 def _suffix() -> str:
     return {"Darwin": ".dylib", "Windows": ".dll"}.get(platform.system(), ".so")
-
-
-@dataclass(frozen=True, slots=True)
-class ExportedProgram:
-    """One function of a library: what it is of the source, and the lengths that a call compares."""
-
-    what: str
-    func: Func
-    compared: Sequence[Constraint]
-
-
-def programs_of(f: Function, name: str, what: str | None, wrt: Wrt) -> dict[str, ExportedProgram]:
-    """The programs that `what` lists, by the names of their C functions.
-
-    By default the value, and for a scalar result the value with the gradient. Raises UsageError for a word
-    that is not in WHATS, ShapeError and DtypeError like the transforms.
-    """
-    if what is not None:
-        wanted = listed(what, "--what", tuple(WHATS))
-        return {_called(name, one): _program(f, one, wrt) for one in wanted}
-    found = {name: _program(f, "value", None)}
-    try:
-        found[_called(name, "value_and_grad")] = _program(f, "value_and_grad", wrt)
-    except (ShapeError, DtypeError):  # no scalar, or nothing to differentiate
-        if wrt:
-            raise
-    return found
-
-
-def _called(name: str, what: str) -> str:
-    return name if what == "value" else f"{name}_{what}"
-
-
-def _program(f: Function, what: str, wrt: Wrt) -> ExportedProgram:
-    compared: list[Constraint] = []
-    return ExportedProgram(what, _named(for_c(WHATS[what](f, wrt), compared), what, f, wrt), compared)
-
-
-def _named(func: Func, what: str, f: Function, wrt: Wrt) -> Func:
-    """The program with names that tell in a header what stands where: `v_x` is a direction, `hvp_x` a product
-    with it, `h_x_y` and `j_x` are blocks, those of several results `j0_x`."""
-    if what not in ("hvp", "hessian", "jacobian"):
-        return func
-    names = [f.parameters[k].name for k in f.positions(wrt, default_types(f))]
-    if what == "hvp":
-        given = (*func.input_names[: -len(names)], *(f"v_{n}" for n in names))
-        return func.with_(input_names=given, result_names=tuple(f"hvp_{n}" for n in names))
-    count = len(func.results) // len(names)
-    rows = names if what == "hessian" else range(count) if count > 1 else ("",)
-    prefix = "h_" if what == "hessian" else "j"
-    return func.with_(result_names=tuple(f"{prefix}{row}_{n}" for row in rows for n in names))
-
-
-def listed(text: str, option: str, known: Sequence[str]) -> list[str]:
-    """The words that an option lists, as in `value,hvp`; each is one of those that are known."""
-    words = list(dict.fromkeys(text.replace(",", " ").split()))
-    if unknown := [word for word in words if word not in known]:
-        near = get_close_matches(unknown[0], known, 1)
-        also = f"did you mean {near[0]}? " if near else ""
-        raise UsageError(
-            f"{option} got unknown {', '.join(unknown)}", remedy=f"{also}it takes {', '.join(known)}"
-        )
-    if not words:
-        raise UsageError(f"{option} is empty", remedy=f"it takes {', '.join(known)}")
-    return words

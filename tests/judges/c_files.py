@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,10 +12,10 @@ from typing import Any
 import numpy as np
 
 import adcompiler as adc
-from adcompiler.cli.build import ExportedProgram, programs_of
+from adcompiler.cli.c_source import c_texts
+from adcompiler.cli.programs import ExportedProgram, programs_of
 from adcompiler.ir.types import NUMPY
 from adcompiler.kernels.emit.block_partition import lengths
-from adcompiler.targets.c.files import c_files
 
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-Wvla")
 FUNCTIONS = """
@@ -53,12 +54,17 @@ class Exported:
     """The C functions of a source in a folder."""
 
     def __init__(
-        self, folder: Path, source: str, what: str = "value", wrt: tuple[str, ...] | None = None
+        self,
+        folder: Path,
+        source: str,
+        what: str = "value",
+        wrt: tuple[str, ...] | None = None,
+        sparse: bool = False,
     ) -> None:
         self.folder, self.function = folder, adc.compile(source)
         self.name = self.function.__name__
         self.programs = programs_of(self.function, self.name, what, wrt)
-        self.texts = c_files(self.name, {n: (p.func, p.compared) for n, p in self.programs.items()})
+        self.texts = c_texts(self.function, self.name, self.programs, wrt, sparse).texts
         for file, text in self.texts.items():
             (folder / file).write_text(text)
 
@@ -89,6 +95,22 @@ class Exported:
             given.append(_pointer(value) if given_input.rank else CTYPES[given_input.dtype](value.item()))
         status = getattr(library, name)(*given, *map(_pointer, results), _pointer(work))
         return status, results
+
+    def count(self, name: str) -> int:
+        """The number of entries of a sparse derivative."""
+        found = re.search(rf"{name}_entries = (\d+)", self.texts[f"{self.name}.h"])
+        assert found is not None
+        return int(found[1])
+
+    def sparse_values(self, library: ctypes.CDLL, name: str, count: int, *args: Any) -> np.ndarray:
+        """The entries of a sparse derivative of doubles."""
+        size = getattr(library, f"{name}_work_size")
+        size.restype = ctypes.c_size_t
+        work, values = np.full(size() // 8, np.nan), np.full(count, np.nan)
+        arrays = [np.array(a, np.float64, order="C") for a in args]
+        given = [_pointer(a) if a.ndim else ctypes.c_double(a.item()) for a in arrays]
+        assert getattr(library, name)(*given, _pointer(values), _pointer(work)) == 0
+        return values
 
     def prepared(self, what: str, *args: Any) -> tuple[list[int], list[np.ndarray], list[np.ndarray]]:
         """The lengths, the arguments, and memory for the results."""

@@ -49,6 +49,14 @@ def coloring(pattern: Any, symmetric: bool) -> Coloring:
     return _colored(sides[best], found[best][1], symmetric, best == 1)
 
 
+def colored(pattern: Any, symmetric: bool) -> Coloring:
+    """The coloring without lone rows: one mode of differentiation computes all directions."""
+    sides = [pattern] if symmetric else [pattern, pattern.T.tocsr()]
+    nothing = np.zeros(0, np.int64)
+    found = [_colored(p, nothing, symmetric, k == 1) for k, p in enumerate(sides)]
+    return min(found, key=lambda plan: plan.count)
+
+
 def _lone(pattern: Any, symmetric: bool) -> tuple[int, np.ndarray]:
     """The rows to compute one by one, the fullest ones, and the least number of directions with them.
 

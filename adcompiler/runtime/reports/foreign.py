@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from adcompiler.errors import ShapeError
+from adcompiler.frontend.lowering.program import Lowered
 from adcompiler.frontend.values.sizes import Constraint
 from adcompiler.ir.nodes import Element, Func, Size, is_const
 from adcompiler.ir.walk import is_computed, rewrite
@@ -21,11 +22,16 @@ INTEGER = ArgType("i64")
 
 def for_c(f: Any, compared: list[Constraint] | None = None) -> Func:
     """The program for a function's annotated types, scalars where there are none."""
+    return prepared(f.__name__, traced_for_c(f), compared)
+
+
+def traced_for_c(f: Any) -> Lowered:
+    """The same before it is prepared for kernels."""
     types = default_types(f)
     refuse(f"a C function of {f.__name__}", types)
     if directions := len(f.parameters) - len(types):  # typed as what they are directions of
         types += tuple(types[k] for k in f.wrt[:directions])
-    return for_numba(f, [t for t in types if isinstance(t, ArgType)], compared)[0]
+    return _traced(f, [t for t in types if isinstance(t, ArgType)])
 
 
 def for_numba(f: Any, given: Sequence[Kind], compared: list[Constraint] | None = None) -> tuple[Func, Any]:
@@ -34,15 +40,25 @@ def for_numba(f: Any, given: Sequence[Kind], compared: list[Constraint] | None =
     `compared` takes what has to hold between the lengths of a call. Raises ShapeError if there is such
     and nobody compares it: without `compared`, or where the lengths depend on values.
     """
+    lowered = _traced(f, given)
+    return prepared(f.__name__, lowered, compared), lowered.structure
+
+
+def _traced(f: Any, given: Sequence[Kind]) -> Lowered:
     pairs = zip(given, f.parameters, strict=True)
     types = tuple(EITHER if p.counting and k == INTEGER else as_floats(k, p.integer) for k, p in pairs)
-    lowered = f.trace(f.with_integer_lists(types) if EITHER in types else types)
+    lowered: Lowered = f.trace(f.with_integer_lists(types) if EITHER in types else types)
+    return lowered
+
+
+def prepared(name: str, lowered: Lowered, compared: list[Constraint] | None = None) -> Func:
+    """The program for kernels; `compared` takes what has to hold between the lengths of a call."""
     found = [c for c in lowered.constraints if not c.merged and not is_const(c.right, 0)]
     if found and (compared is None or any(is_computed(n) for c in found for n in (c.left, c.right))):
-        raise ShapeError(f"{f.__name__} needs lengths checked at each call", remedy="call it from Python")
+        raise ShapeError(f"{name} needs lengths checked at each call", remedy="call it from Python")
     if compared is not None:
         compared += [_settled(c, lowered.func) for c in found]
-    return run((*OPTIMISE, *KERNEL), lowered.func), lowered.structure
+    return run((*OPTIMISE, *KERNEL), lowered.func)
 
 
 def _settled(constraint: Constraint, func: Func) -> Constraint:

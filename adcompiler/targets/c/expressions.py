@@ -183,7 +183,7 @@ class Expressions:
         """An arithmetic operation, or one of bits."""
         if op in ("&", "|", "^"):
             x, y = self.together(x, y)
-            return CValue(f"{x.within(PREFIX)} {op} {y.within(PREFIX)}", x.type, BIT)
+            return CValue(f"{x.within(ATOM)} {op} {y.within(ATOM)}", x.type, BIT)
         if op in ("<<", ">>"):
             name = "adc_shl" if op == "<<" else "adc_shr"
             return self.helper(name, [cast(x, "i64"), cast(y, "i64")], "i64")

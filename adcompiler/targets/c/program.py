@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from math import prod
 
 from adcompiler.errors import Error
@@ -44,6 +45,7 @@ from adcompiler.targets.c.expressions import UnknownError
 from adcompiler.targets.c.functions import INDENT, CFile, KernelBody
 from adcompiler.targets.c.names import check_name, local
 from adcompiler.targets.c.values import INDEX_BITS, STORED, TYPES, CArray, CValue
+from adcompiler.targets.numba.ahead import comment
 
 ONE = const(1, "i64")
 WORK = "work"
@@ -52,9 +54,12 @@ WORK = "work"
 class CProgram:
     """The C functions of a program: `NAME`, and `NAME_work_size`. Their static functions go to `file`."""
 
-    def __init__(self, file: CFile, func: Func, name: str, compared: Sequence[Constraint] = ()) -> None:
+    def __init__(
+        self, file: CFile, func: Func, name: str, compared: Sequence[Constraint] = (), static: bool = False
+    ) -> None:
         check_name(name)
         self.file, self.name, self.compared = file, name, compared
+        self.linkage = "static " * static
         self.kernel: Kernel = emit(scheduled(func))
         self.func = func = self.kernel.func
         _check_lengths(self.kernel)
@@ -93,13 +98,30 @@ class CProgram:
             for i, n in zip(self.func.inputs, self.inputs, strict=True)
         ]
         results = [f"{STORED[r.dtype]} *{n}" for r, n in zip(self.func.results, self.results, strict=True)]
-        return f"int {self.name}({', '.join([*self.lengths, *inputs, *results, f'void *{WORK}'])})"
+        return (
+            f"{self.linkage}int {self.name}({', '.join([*self.lengths, *inputs, *results, f'void *{WORK}'])})"
+        )
 
     @property
     def size_declaration(self) -> str:
         """The declaration of the function for the size of the memory."""
         given = [f"int64_t {self.inputs[position]}" for position in self.counts.values()]
-        return f"size_t {self.name}_work_size({', '.join([*self.lengths, *given]) or 'void'})"
+        return f"{self.linkage}size_t {self.name}_work_size({', '.join([*self.lengths, *given]) or 'void'})"
+
+    @property
+    def declarations(self) -> list[str]:
+        """What a header declares."""
+        return [f"{self.declaration};", f"{self.size_declaration};"]
+
+    @property
+    def comment(self) -> str:
+        """The arguments and results, for a header."""
+        return comment(self.func)
+
+    @property
+    def roots(self) -> list[str]:
+        """The static functions that it needs."""
+        return [f"{self.name}_run"]
 
     # -- definitions ---------------------------------------------------------------------------
 
@@ -128,7 +150,7 @@ class CProgram:
         checks = plan.checks()
         blocks = plan.blocks()
         lengths = {b.name: plan.array_lengths(b.nest, b.shape) for b in self.kernel.buffers}
-        sizes = [plan.bytes(b) for b in self.worked]
+        sizes = [plan.bytes(b) for b in self.worked[:-1]]
         local_names = [local(n) for n in self.kernel.sizes]
         run, passed = self._run(lengths, blocks, local_names)
         called = self._called(passed, plan)
@@ -201,11 +223,9 @@ class CProgram:
                 lines.append(f"{STORED[b.dtype]} {self._address(b)}[{max(prod(b.lengths), 1)}];")
         if self.worked:
             lines.append(f"char *_place = {WORK};")
-        for b, count in zip(self.worked, sizes, strict=True):
+        for b, count in zip_longest(self.worked, sizes):
             lines.append(f"{STORED[b.dtype]} *const {self._address(b)} = (void *)_place;")
-            lines.append(f"_place += {count};")
-        if self.worked:
-            lines.pop()
+            lines += [f"_place += {count};"] * (count is not None)
         return lines
 
     def _number(self, result: Array) -> str:

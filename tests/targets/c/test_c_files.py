@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
-from judges.c_files import COMPILERS, LIBM, Exported
+from judges.c_files import COMPILERS, LIBM, STRICT, Exported
 
 import adcompiler as adc
+from adcompiler.cli import main
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 
@@ -182,7 +184,9 @@ def test_memory_of_unknown_size_is_refused_with_its_place(tmp_path):
     np.testing.assert_allclose(found[0], jit(remedied, "grad", (0.5, 6))[0], rtol=1e-14)
 
 
-def test_the_program_on_the_page_about_it(tmp_path):
+def test_the_page_about_it(tmp_path, monkeypatch):
+    """Its declarations are those of the headers, and its program prints what the page says."""
+    monkeypatch.chdir(tmp_path)
     page = (Path(__file__).parents[3] / "docs" / "c_export.md").read_text("utf-8")
     model = re.search(r'write_text\("""(.*?)"""\)', page, re.DOTALL)
     program = re.search(r"```c\n(#include.*?)```", page, re.DOTALL)
@@ -190,9 +194,34 @@ def test_the_program_on_the_page_about_it(tmp_path):
     assert model
     assert program
     assert says
-    exported = Exported(tmp_path, model[1], "value,grad,hessian", ("rate",))
-    for line in re.findall(r"^(?:int|size_t) loss.*;$", page, re.MULTILINE):
-        assert line in exported.texts["loss.h"]
-    (tmp_path / "main.c").write_text(program[1])
-    made = exported.compile("-O2", output="main", sources=["main.c"])
-    assert subprocess.run([made], capture_output=True, text=True, check=True).stdout.strip() == says[1]
+    Path("model.adc").write_text(model[1])
+    Path("main.c").write_text(program[1])
+    for command in re.findall(r"^\$ adc (.*)$", page, re.MULTILINE):
+        assert main(shlex.split(command)) == 0
+    headers = "".join(file.read_text() for file in Path("src").glob("*.h"))
+    declared = re.findall(r"^(?:int|size_t|enum|extern) .*;$", page, re.MULTILINE)
+    assert len(declared) == 10
+    assert not [line for line in declared if line not in headers]
+    command = ["gcc", *STRICT, "-O2", "-Isrc", "main.c", "src/loss.c", "-o", "main", "-lm"]
+    subprocess.run(command, check=True)
+    assert subprocess.run(["./main"], capture_output=True, text=True, check=True).stdout.strip() == says[1]
+
+
+def test_products_with_directions(tmp_path):
+    """Of several results, with lengths that a call compares."""
+    source = "def f(x: f64[n], k: i64, a: f64):\n    return x * sin(a), sum(x[:k]) * a\n"
+    exported = Exported(tmp_path, source, "jvp,vjp")
+    library, f, args = exported.library(), adc.compile(source), (X, 3, 0.7)
+    status, found = exported.called(library, "jvp", *args, X[::-1], 0.5)
+    assert status == 0
+    tangents = adc.jvp(f, args, (X[::-1], None, 0.5))[1]
+    for got, want in zip(found, tangents, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-14)
+    found = exported.called(library, "vjp", *args, X[::-1], 0.5)[1]
+    cotangents = adc.vjp(f, *args)[1]((X[::-1], 0.5))
+    for got, want in zip(found, (cotangents[0], cotangents[-1]), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-14)
+    assert (
+        exported.called(library, "vjp", X, 8, 0.7, X, 0.5)[0]
+        == exported.called(library, "jvp", X, 8, 0.7, X, 1)[0]
+    )
