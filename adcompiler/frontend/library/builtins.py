@@ -42,6 +42,7 @@ from adcompiler.frontend.values.values import (
     Value,
     as_array,
     describe,
+    is_number,
 )
 from adcompiler.ops.build import cast
 from adcompiler.ops.table import ALIASES, TABLE
@@ -129,6 +130,10 @@ def _round(context: Context, args: list[Any], keywords: dict[str, Any], span: Sp
 
 def _clip(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
     """Clip to two bounds, one of which may be None."""
+    ours = {"a_min": "lo", "min": "lo", "a_max": "hi", "max": "hi"}
+    keywords = {ours.get(name, name): value for name, value in keywords.items()}
+    if len(args) + len(keywords) == 2:  # one bound
+        keywords = {"lo": None, "hi": None, **keywords} if len(args) == 1 else keywords
     x, low, high = bind_arguments(context, "clip", ("x", "lo", "hi"), args, keywords, span)
     if low is None or high is None:
         op, bound = ("minimum", high) if low is None else ("maximum", low)
@@ -197,14 +202,10 @@ def _norm(context: Context, args: list[Any], keywords: dict[str, Any], span: Spa
     matrix = rank > 1
     if order is None or order == ("fro" if matrix else 2):
         return _reduction("norm", reductions.REDUCTIONS["norm"])(context, [x], rest, span)
-    if order in (1, math.inf, -math.inf) and not matrix:
-        name = "sum" if order == 1 else "amax" if order > 0 else "amin"
-        return BUILTINS[name](context, [context.elementwise("abs", (x,), span)], rest, span)
-    if matrix:
-        remedy = "omit ord for the Frobenius norm; use axis=1 for rows, svd(x, compute_uv=False)[0] for 2"
-    else:
-        remedy = "write sum(x != 0)" if order == 0 else "write sum(abs(x)**p)**(1 / p)"
+    if is_number(order) or (matrix and isinstance(order, str)):
+        return prelude("_norm")(context, [x, order], {k: v for k, v in rest.items() if v is not None}, span)
     cause = f"{'matrices' if matrix else 'vectors'} have no norm of this order, {describe(order)}"
+    remedy = "write the order as a number" if matrix else "write sum(abs(x)**p)**(1 / p)"
     context.fail(ParseError, cause, span, remedy)
 
 
@@ -251,6 +252,14 @@ def _spread(name: str) -> Builtin:
         return BUILTINS[name](context, [x, tuple(rest)] if len(rest) > 1 else args, keywords, span)
 
     return call
+
+
+def _logsumexp(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+    """The logarithm of a sum of exponentials, optionally with weights `b`."""
+    if keywords.get("b") is not None:
+        return prelude("_logsumexp")(context, args, keywords, span)
+    keywords = {name: value for name, value in keywords.items() if name != "b"}
+    return _reduction("logsumexp", reductions.logsumexp)(context, args, keywords, span)
 
 
 def _joining(name: str, operation: Callable[..., AnyValue]) -> Builtin:
@@ -341,6 +350,19 @@ def _diff(context: Context, args: list[Any], keywords: dict[str, Any], span: Spa
     return functionals.diff(context, args, keywords, span)
 
 
+JOINS: Mapping[str, Builtin] = {
+    f"{module}.{name}": prelude(ours)
+    for module in ("np", "numpy")
+    for name, ours in (("r_", "_rows"), ("c_", "_columns"))
+}
+
+
+def joins(node: tree.Subscript, scope: Names[str]) -> Builtin | None:
+    """The function that a subscript such as `np.r_[a, b]` calls; None for others."""
+    found = JOINS.get(dotted(node.value) or "")
+    return None if found is None or (dotted(node.value) or "").partition(".")[0] in scope else found
+
+
 FUNCTIONALS: Mapping[str, Builtin] = {
     "diff": _diff,
     "grad": functionals.grad,
@@ -361,6 +383,7 @@ _builtins: dict[str, Builtin] = (
         "round": _round,
         "clip": _clip,
         "norm": _norm,
+        "logsumexp": _logsumexp,
         "max": _extremum("maximum"),
         "min": _extremum("minimum"),
         "len": _len,

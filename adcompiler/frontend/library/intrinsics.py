@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
-from adcompiler.errors import Span
+from adcompiler.errors import ParseError, ShapeError, Span
+from adcompiler.frontend.indexing.subscripts import subscript
+from adcompiler.frontend.library.moving import moveaxis
 from adcompiler.frontend.values import rearranging
 from adcompiler.frontend.values.builtin_arguments import Builtin, builtin
 from adcompiler.frontend.values.operations import ONE, Context
 from adcompiler.frontend.values.rearranging import ZERO
 from adcompiler.frontend.values.reductions import Mean, axes_of, count
+from adcompiler.frontend.values.scaled_norms import elementwise
 from adcompiler.frontend.values.sizes import unit
-from adcompiler.frontend.values.values import AnyValue, Value
+from adcompiler.frontend.values.slices import SliceValue
+from adcompiler.frontend.values.values import AnyValue, FunctionValue, Value, describe, is_number
 from adcompiler.ir.nodes import Element, Index
 from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.ir.walk import substitute
@@ -52,6 +58,69 @@ def integers(context: Context, x: AnyValue, span: Span) -> Value:
     return Value(value.shape, cast(value.element, "i64"))
 
 
+def rank(context: Context, x: AnyValue, span: Span) -> int:
+    """The number of axes of an array or number."""
+    return rearranging.array(context, "rank", x, span).rank
+
+
+def is_whole(context: Context, x: AnyValue, span: Span) -> bool:
+    """Whether a number is an integer known at compile time."""
+    return isinstance(x, int) and not isinstance(x, bool)
+
+
+def known(context: Context, x: AnyValue, number: AnyValue, span: Span) -> bool:
+    """Whether a value is this number at compile time."""
+    return is_number(x) and x == number
+
+
+def unstacked(context: Context, x: AnyValue, number: int, span: Span) -> tuple[AnyValue, ...]:
+    """The rows of an array with a known number of rows."""
+    return tuple(subscript(context, x, [k], span) for k in range(number))
+
+
+def cut(context: Context, x: AnyValue, places: AnyValue, span: Span) -> tuple[AnyValue, ...]:
+    """The parts of an array between positions of its first axis."""
+    if not isinstance(places, tuple):
+        remedy = "write the positions as a list, such as [2, 5]"
+        context.fail(ParseError, f"the positions are {describe(places)}", span, remedy)
+    ends = [None, *(getattr(places, "written", None) or places), None]
+    return tuple(subscript(context, x, [SliceValue(a, b, None)], span) for a, b in pairwise(ends))
+
+
+def places(context: Context, length: AnyValue, number: int, span: Span) -> tuple[AnyValue, ...]:
+    """Positions that cut a length into a number of parts, the first ones longer by one."""
+    do = partial(elementwise, context, span)
+    short, more = do("floor_divide", length, number), do("remainder", length, number)
+    return tuple(do("add", do("multiply", short, k), do("minimum", more, k)) for k in range(1, number))
+
+
+def moved_parts(context: Context, parts: AnyValue, axis: int, span: Span) -> tuple[AnyValue, ...]:
+    """Arrays with their first axis moved."""
+    return tuple(moveaxis(context, part, 0, axis, span) for part in parts)
+
+
+def selected(
+    context: Context, conditions: AnyValue, choices: AnyValue, default: AnyValue, span: Span
+) -> AnyValue:
+    """The first choice whose condition holds."""
+    pairs = [getattr(x, "written", None) or x for x in (conditions, choices)]
+    if not all(isinstance(x, tuple | list) for x in pairs) or len(pairs[0]) != len(pairs[1]):
+        remedy = "write select([c, d], [x, y], default)"
+        context.fail(ShapeError, "select takes as many choices as conditions", span, remedy)
+    found = default
+    for condition, choice in reversed(list(zip(*pairs, strict=True))):
+        found = context.where(condition, choice, found, span)
+    return found
+
+
+def each(context: Context, arrays: AnyValue, function: FunctionValue, span: Span) -> tuple[AnyValue, ...]:
+    """A function of each of several arrays."""
+    if not isinstance(arrays, tuple):
+        context.fail(ParseError, "this takes a tuple of arrays", span, "write the arrays as (a, b)")
+    values = [rearranging.array(context, "this", x, span) for x in arrays]
+    return tuple(context.invoke(function, [value], {}, span) for value in values)
+
+
 def kind(context: Context, x: AnyValue, span: Span) -> str:
     """The type of elements: "f64", "f32", "i64" or "bool"."""
     return rearranging.array(context, "kind", x, span).dtype
@@ -64,6 +133,15 @@ def largest(context: Context, x: AnyValue, span: Span) -> float:
 
 
 INTRINSICS: Mapping[str, Builtin] = {
+    "_rank": builtin("_rank", ("x",), rank),
+    "_is_whole": builtin("_is_whole", ("x",), is_whole),
+    "_known": builtin("_known", ("x", "number"), known),
+    "_unstacked": builtin("_unstacked", ("x", "number"), unstacked),
+    "_cut": builtin("_cut", ("x", "places"), cut),
+    "_places": builtin("_places", ("length", "number"), places),
+    "_moved_parts": builtin("_moved_parts", ("parts", "axis"), moved_parts),
+    "_select": builtin("_select", ("conditions", "choices", "default"), selected),
+    "_each": builtin("_each", ("arrays", "function"), each),
     "_at": builtin("_at", ("x", "place"), at),
     "_count": builtin("_count", ("x", "axis"), counted),
     "_integers": builtin("_integers", ("x",), integers),

@@ -174,19 +174,6 @@ def _column(context: Context, x: Value, span: Span) -> AnyValue:
     return subscript(context, x, [ALL, None], span) if x.rank == 1 else x
 
 
-def _at_least(rank: int) -> Callable[..., AnyValue]:
-    """`atleast_1d` or `atleast_2d`: add leading axes of length 1."""
-
-    def lifted(context: Context, x: AnyValue, span: Span) -> AnyValue:
-        value = rearranging.array(context, f"atleast_{rank}d", x, span)
-        missing = rank - value.rank
-        return (
-            subscript(context, value, [None] * missing + [ALL] * value.rank, span) if missing > 0 else value
-        )
-
-    return lifted
-
-
 # -- the parts of real numbers -------------------------------------------------------------------------
 
 
@@ -434,8 +421,6 @@ def full_like(context: Context, x: AnyValue, value: AnyValue, span: Span) -> Val
 MOVING: Mapping[str, Builtin] = (
     builtins(
         {
-            "atleast_1d": (("x",), _at_least(1), 0),
-            "atleast_2d": (("x",), _at_least(2), 0),
             **dict.fromkeys(("real", "conj", "conjugate"), (("x",), real, 0)),
             "imag": (("x",), imag, 0),
             "tile": (("x", "reps"), tile, 0),

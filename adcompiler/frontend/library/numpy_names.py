@@ -43,6 +43,7 @@ def _of_first_axes(name: str) -> Builtin:
 
 _OWN: dict[str, Builtin] = {
     "diff": DIFFERENCES,
+    "around": BUILTINS["round"],
     "max": _extremum("max"),
     "min": _extremum("min"),
     "trace": _of_first_axes("trace"),

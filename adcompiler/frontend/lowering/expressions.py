@@ -27,6 +27,7 @@ from adcompiler.frontend.library.builtins import (
     VIEWS,
     as_value,
     dotted,
+    joins,
     library,
     takes_functions,
 )
@@ -38,6 +39,7 @@ from adcompiler.frontend.library.numpy_names import PREFIXED
 from adcompiler.frontend.library.suggestions import instead, missing, ours, similar
 from adcompiler.frontend.lowering.origins_of_trees import located
 from adcompiler.frontend.values.aliases import shared
+from adcompiler.frontend.values.builtin_arguments import Builtin
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.operators import BINARY, COMPARE, LOGICAL, OTHERWISE
 from adcompiler.frontend.values.rearranging import listed, transpose
@@ -148,6 +150,8 @@ class Expressions(Context):
                 return self.attribute(node, scope)
             case tree.Sequence():
                 return self.sequence(node)
+            case tree.Subscript() if (join := joins(node, scope)) is not None:
+                return self.joined(join, node)
             case tree.Subscript():
                 return self.subscripted(node)
             case tree.Comprehension():
@@ -200,6 +204,15 @@ class Expressions(Context):
             is_copy = any(map(is_many, indices))
             return shared(found) if is_copy else self.aliases.part(found, array, place_of(indices))
         return self.aliases.read(found, named(node), node.span)
+
+    def joined(self, join: Builtin, node: tree.Subscript) -> Steps:
+        """`np.r_[a, b, 0:n]`: a slice is a range of numbers."""
+        parts = yield from self.indices(node)
+        for k, part in enumerate(parts):
+            if isinstance(part, SliceValue):
+                bounds = [0 if part.start is None else part.start, part.stop, part.step or 1]
+                parts[k] = self.invoke(BUILTINS["arange"], bounds, {}, node.span)
+        return self.invoke(join, [tuple(parts)], {}, node.span)
 
     def indices(self, node: tree.Subscript) -> Steps:
         """The values of a subscript's indices."""

@@ -18,21 +18,9 @@ GIVEN = {"x": X, "y": X + 1e-9, "a": A, "b": B, "v": V, "k": K, "edges": EDGES, 
 
 # What NumPy gives where its name stands, and the remedy's code.
 EQUAL = {
-    "nanmean": np.nanmean(X),
-    "nansum": np.nansum(X),
-    "nanmax": np.nanmax(X),
-    "nanmin": np.nanmin(X),
-    "ptp": np.ptp(X),
     "partition": np.sort(X),
-    "digitize": np.digitize(X, EDGES),
     "histogram": np.histogram(np.nan_to_num(X, nan=9.0), EDGES)[0],
-    "count_nonzero": np.count_nonzero(X),
-    "delete": np.delete(X, K),
-    "insert": np.insert(X, K, V),
-    "isclose": np.isclose(X, X + 1e-9),
-    "allclose": np.allclose(X, X + 1e-9),
     "array_equal": np.array_equal(X, X + 1e-9),
-    "nan_to_num": np.nan_to_num(X),
     "sorted": np.sort(X),
     "cat": np.concatenate((A, B)),
 }
@@ -46,7 +34,7 @@ def test_a_remedy_does_what_the_name_does(name):
     same(f(*integers), EQUAL[name])
 
 
-@pytest.mark.parametrize("name", ["select", "piecewise", "np.vander", "np.linalg.cond", "divmod"])
+@pytest.mark.parametrize("name", ["piecewise", "np.unwrap", "np.linalg.tensorinv", "divmod"])
 def test_a_name_that_numpy_or_python_has_is_no_misspelling(name):
     with pytest.raises(adc.ParseError, match="unknown function") as found:
         adc.compile(f"{name}(x)")
