@@ -192,8 +192,7 @@ def test_a_page_has_the_explorer_folded():
     page = adc.compile(WAVE)._repr_html_()
     assert "<details><summary>from source to kernel</summary><iframe srcdoc=" in page
     assert "<script" not in page  # of the explorer it is in an attribute
-    long = "def f(x):\n" + "    x = x * x + sin(x)\n" * 100 + "    return x"
-    assert "iframe" not in adc.compile(long)._repr_html_()
+    assert "iframe" not in adc.compile(LOOP)._repr_html_()
 
 
 def test_source_is_text_and_no_markup():

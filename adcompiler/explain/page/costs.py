@@ -25,7 +25,8 @@ def _kernel(measured: Measured) -> str:
     found = measured.fields()
     threads = f"{measured.threads} thread{'s' * (measured.threads > 1)}"
     notes = "".join(
-        f"<p>{escape(what)} {escape('; '.join(lines))}</p>" for what, lines in measured.kernel.notes.items()
+        f"<p>{escape(what)} {'<br>'.join(map(escape, lines))}</p>"
+        for what, lines in measured.kernel.notes.items()
     )
     most = max((max(_times(nest)) for nest in found["nests"]), default=0.0)
     nests = "".join(_nest(k, nest, most, measured.nest(k)) for k, nest in enumerate(found["nests"]))

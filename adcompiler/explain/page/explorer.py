@@ -212,10 +212,9 @@ def _programs_columns(programs: Programs, places: Places) -> Iterator[Column]:
 def _kernel_columns(kernels: dict[str, Kernel], places: Places, assembles: bool) -> Iterator[Column]:
     tabs = [_tab(title, kernel.lines(places)) for title, kernel in kernels.items()]
     yield Column("kernel", "Kernel", "Loops, for any lengths", tabs)
-    note = "Machine code for this processor, any lengths"
     if not assembles:
-        yield Column("assembly", "Assembly", note, missing='f.show("html") has the assembly.')
         return
+    note = "Machine code for this processor, any lengths"
     listings = {title: kernel.assembly(places) for title, kernel in kernels.items()}
     tabs = [_tab(title, lines) for title, lines in listings.items() if lines is not None]
     yield Column(

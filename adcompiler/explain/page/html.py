@@ -18,9 +18,11 @@ from typing import Any
 from adcompiler.explain.page.costs import section as costs
 from adcompiler.explain.page.explorer import Column, Page, Tab, explore
 from adcompiler.explain.page.places import Line, Mark, Places
+from adcompiler.ir.loop import Item
+from adcompiler.ir.walk import arrays_of, elements_of
 from adcompiler.runtime.programs.specialise import Types
 
-MOST_EMBEDDED_LINES = 600
+MOST_EMBEDDED = 120  # elements of a program that notebooks show a page of
 
 
 def page(f: Any, args: Sequence[Any] = (), wrt: Any = None) -> str:
@@ -33,13 +35,16 @@ def page(f: Any, args: Sequence[Any] = (), wrt: Any = None) -> str:
 
 
 def embedded(f: Any, types: Types) -> str | None:
-    """The page for a notebook, folded, without what takes time: assembly and rooflines. None for a long
-    program, whose page would make the notebook large."""
-    found = explore(f, types, assembles=False)
-    if sum(len(tab.lines) for column in found.columns for tab in column.tabs) > MOST_EMBEDDED_LINES:
+    """The page for a notebook, folded, without what takes long: assembly and rooflines. None for long
+    programs and those with loops, of which all takes long."""
+    func = f.trace(types).func
+    arrays = arrays_of(func.roots)
+    size = len(elements_of(e for a in arrays for e in a.elements))
+    if size > MOST_EMBEDDED or any(isinstance(a, Item) for a in arrays):
         return None
+    text = document(explore(f, types, assembles=False))
     frame = (
-        f'<iframe srcdoc="{escape(document(found))}" sandbox="allow-scripts" title="{escape(f.__name__)}" '
+        f'<iframe srcdoc="{escape(text)}" sandbox="allow-scripts" title="{escape(f.__name__)}" '
         'style="width:100%;height:44rem;border:1px solid #8884;border-radius:6px"></iframe>'
     )
     return f"<details><summary>from source to kernel</summary>{frame}</details>"
@@ -205,7 +210,7 @@ def _report(key: str, title: str, content: str) -> str:
 def _fates(page: Page) -> str:
     rows = "".join(
         f'<tr><th scope="row"><span data-at="{_numbers(f.places)}">{escape(f.name)}</span></th>'
-        f"<td>{escape(f.kernel)}</td>"
+        f"<td>{escape(f.kernel)}{_reason(f.why_kernel)}</td>"
         f"<td>{escape(f.propagate)}{_reason(f.why)}</td></tr>"
         for f in page.fates
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -13,7 +13,6 @@ from adcompiler.ir.nodes import Array, Func, Node, Read
 from adcompiler.ir.origins import Origins
 from adcompiler.kernels.emit.emitter import Emitter
 from adcompiler.kernels.schedule.materialise import Scheduled, scheduled
-from adcompiler.kernels.schedule.schedule_tree import Loop, Task
 from adcompiler.loopir.nodes import Assign, Expr, Function, Invoke, Stmt, Var
 from adcompiler.loopir.printer import INDENT, Printer, Text, head
 from adcompiler.loopir.rewrite import Rewriter
@@ -81,12 +80,6 @@ class Kernel:
         find = partial(places.found, places.inputs_of(self.made.func))
         each = [find(*nodes) for nodes in self.nodes]
         return [Signs[Node]().line(line.text, find, each[line.mark]) for line in found]
-
-    @property
-    def tasks(self) -> Iterator[Task]:
-        """The arrays that it computes, and how."""
-        for item in self.made.schedule.body:
-            yield from item.tasks if isinstance(item, Loop) else [item]
 
 
 class _Marking(Rewriter):

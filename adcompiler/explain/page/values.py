@@ -11,6 +11,7 @@ from adcompiler.explain.page.places import Places
 from adcompiler.ir.nodes import Array, Element, Func, Input, Node, Read
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import arrays_of, elements_of
+from adcompiler.kernels.schedule.schedule_tree import Task, reads_of, tasks_of
 from adcompiler.runtime.programs.splitting import SplitProgram
 from adcompiler.runtime.reports.explain import again, recomputed
 
@@ -24,6 +25,7 @@ class Fate:
     name: str
     places: tuple[int, ...]
     kernel: str
+    why_kernel: str
     propagate: str
     why: str
 
@@ -51,7 +53,7 @@ class Values:
         for name, nodes in self._named().items():
             places = self.places.of_all(nodes)
             propagate, why = self._propagate(name, nodes, places)
-            yield Fate(name, places, self._kernel(name, nodes), propagate, why)
+            yield Fate(name, places, *self._kernel(name, nodes), propagate, why)
 
     def also_again(self) -> str:
         """The operations without a name that propagate computes again."""
@@ -77,19 +79,31 @@ class Values:
 
     # -- the kernel ------------------------------------------------------------------------------------
 
-    def _kernel(self, name: str, nodes: Sequence[Node]) -> str:
-        """Where a value is while the kernel of the function runs."""
+    def _kernel(self, name: str, nodes: Sequence[Node]) -> tuple[str, str]:
+        """Where a value is while the kernel of the function runs, and why."""
         if self.kernel is None:
-            return ""
-        made = self.kernel.made.func
+            return "", ""
+        made = self.kernel.made
         if any(node in self.func.results for node in nodes):
-            return "a result"
-        for task in self.kernel.tasks:
-            if any(made.names.get(array) == name for array in task.arrays):
-                if not task.array.rank:
-                    return "a number"
-                return "stored" if task.stored else "fused: stays in a register"
-        return "fused: computed where it is read"
+            return "a result", ""
+        for k, item in enumerate(made.schedule.body):
+            for task in tasks_of(item):
+                if any(made.func.names.get(array) == name for array in task.arrays):
+                    return self._held(task, k)
+        return "fused", "computed where it is read, as part of larger expressions"
+
+    def _held(self, task: Task, nest: int) -> tuple[str, str]:
+        """Where an array is that a nest computes."""
+        assert self.kernel is not None
+        if not task.array.rank:
+            return "a number", ""
+        if not task.stored:
+            return "fused", "stays in a register: only this iteration of its loops reads it"
+        items = self.kernel.made.schedule.body
+        readers = [k for k, item in enumerate(items) for t in tasks_of(item) if _reads(t, task.array)]
+        others = [k for k in readers if k != nest]
+        why = "another loop nest reads it" if others else "another iteration reads it"
+        return "stored", why if readers else ""
 
     # -- propagate -------------------------------------------------------------------------------------
 
@@ -121,6 +135,11 @@ class Values:
             return "a derivative reads it"
         shown = [*found][:MOST_READERS]
         return f"read by {', '.join(shown)}{' and others' if len(found) > MOST_READERS else ''}"
+
+
+def _reads(task: Task, array: Array) -> bool:
+    """Whether a task reads an array."""
+    return any(read.array is array for read in reads_of(task))
 
 
 def _reading(func: Func, arrays: Iterable[Array]) -> Iterator[Element]:

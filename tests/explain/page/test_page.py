@@ -196,8 +196,19 @@ def test_saved_and_fused_values_have_reasons():
     fates = {fate.name: fate for fate in page.fates}
     assert fates["p"].propagate == "saved"
     assert "`p * q`" in fates["p"].why
-    assert fates["p"].kernel.startswith("fused")
+    assert fates["p"].kernel == "fused"
     assert [page.places.text(p) for p in fates["p"].places] == ["exp(x)"]
+
+
+def test_stored_values_have_readers():
+    text = "def f(x):\n    p = exp(x)\n    m = sum(p)\n    q = p / m\n    return q, sum(q * q)"
+    page = Explored(adc.compile(text), np.ones(3), assembles=False).page
+    fates = {fate.name: (fate.kernel, fate.why_kernel) for fate in page.fates}
+    assert fates == {
+        "p": ("stored", "another loop nest reads it"),
+        "m": ("a number", ""),
+        "q": ("a result", ""),
+    }
 
 
 def test_values_over_pairs_are_computed_again():
@@ -212,7 +223,7 @@ def test_values_over_pairs_are_computed_again():
 class Reader(HTMLParser):
     """Checks that tags are balanced; collects texts of elements, scripts, and attributes."""
 
-    VOID = ("meta",)
+    VOID = ("br", "meta")
 
     def __init__(self, page):
         super().__init__()
