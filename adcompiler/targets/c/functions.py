@@ -155,6 +155,7 @@ class Body(Expressions):
         self.written: set[str] = set()
         self.needs: set[str] = set()
         self.local_arrays: list[str] = []
+        self.local_lengths: dict[str, bool] = {}  # and whether they are read
         self.scopes: Scopes = scopes(function)
         self.returned = False
         for param, arg in zip(function.params, args, strict=True):
@@ -209,9 +210,12 @@ class Body(Expressions):
         top = [n for n in self.scopes.top if n not in self.function_of.params]
         declared = [f"{INDENT}{TYPES[self.kinds[n]]} {self.name(n)} = 0;" for n in top if n in self.kinds]
         arrays = [f"{INDENT}{line}" for line in self.local_arrays]
+        arrays += [f"{INDENT}int64_t {n} = 0;" for n, is_read in self.local_lengths.items() if is_read]
+        unread = tuple(f"{n} = " for n, is_read in self.local_lengths.items() if not is_read)
+        lines = [line for line in self.lines if not line.lstrip().startswith(unread)]
         last = [f"{INDENT}return 0;"] * (bool(self.result) and not self.ends_with_return())
         head = f"static {result} {name}({', '.join(self.parameters()) or 'void'})"
-        return "\n".join([head, "{", *arrays, *declared, *self.lines, *last, "}", ""])
+        return "\n".join([head, "{", *arrays, *declared, *lines, *last, "}", ""])
 
     def ends_with_return(self) -> bool:
         body = self.function_of.body
@@ -256,6 +260,8 @@ class Body(Expressions):
                 self.arrays[name] = CArray(self.name(name), dtype, lengths)
                 size = " * ".join(max(n, "1") if n == "0" else n for n in lengths)
                 self.local_arrays.append(f"{STORED[dtype]} {self.name(name)}[{size or 1}];")
+            case Allocate(name=name, dtype=dtype, shape=shape) if name in self.arrays:
+                self.arrays[name] = CArray(self.name(name), dtype, tuple(map(self.local_length, shape)))
             case For():
                 self.loop(s)
             case While(test=Literal(value=True), body=body):
@@ -336,6 +342,13 @@ class Body(Expressions):
             self.line(f"{self.place_of(at)} {op}= {cast(value, old.type).text};")
         else:
             self.store(at, new)
+
+    def local_length(self, length: Expr) -> str:
+        """A length that the function computes: the name of a variable, which exists everywhere."""
+        found = self.fresh("len")
+        self.local_lengths[found] = False
+        self.line(f"{found} = {cast(self.value(length), 'i64').text};")
+        return found
 
     def loop(self, loop: For) -> None:
         """A loop over a range."""
@@ -459,6 +472,9 @@ class KernelBody(Body):
         own = next((p for p in self.function_of.params if p in self.kinds and self.name(p) == text), None)
         if own is not None:  # a parameter is this length
             self.use(own)
+            return CValue(text, "i64", bits=INDEX_BITS)
+        if text in self.local_lengths:
+            self.local_lengths[text] = True
             return CValue(text, "i64", bits=INDEX_BITS)
         return super().length(text)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import zip_longest
 from math import prod
 
@@ -16,7 +17,7 @@ from adcompiler.frontend.values.sizes import Constraint
 from adcompiler.ir.loop import Item
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Const, Element, Func, Size, const
-from adcompiler.ir.types import NUMPY
+from adcompiler.ir.types import NUMPY, Dtype
 from adcompiler.kernels.emit.block_partition import blocks_of, rows_of
 from adcompiler.kernels.emit.emitter import emit
 from adcompiler.kernels.emit.kernel import Buffer, Kernel
@@ -24,7 +25,6 @@ from adcompiler.kernels.emit.writer import Writer
 from adcompiler.kernels.schedule.materialise import scheduled
 from adcompiler.kernels.schedule.schedule_tree import computed
 from adcompiler.loopir.nodes import (
-    Allocate,
     Assign,
     Call,
     Compare,
@@ -39,8 +39,8 @@ from adcompiler.loopir.nodes import (
     all_of,
     literal,
 )
-from adcompiler.loopir.rewrite import Restructurer
-from adcompiler.loopir.walk import statements
+from adcompiler.loopir.rewrite import Renamed, Restructurer
+from adcompiler.targets.c.bounds import Allocation, allocations
 from adcompiler.targets.c.expressions import UnknownError
 from adcompiler.targets.c.functions import INDENT, CFile, KernelBody
 from adcompiler.targets.c.names import check_name, local
@@ -62,7 +62,9 @@ class CProgram:
         self.linkage = "static " * static
         self.kernel: Kernel = emit(scheduled(func))
         self.func = func = self.kernel.func
-        _check_lengths(self.kernel)
+        self.driver = self._driver()
+        self.allocated = allocations(self.driver, self.kernel.sizes)
+        _check_lengths(self.kernel, self.allocated)
         self.counts = dict(func.counts)
         wanted = [*func.size_names, *func.input_names, *func.result_names]
         order = sorted(range(len(wanted)), key=lambda k: k in self.counts)
@@ -78,6 +80,11 @@ class CProgram:
         direct = {self.kernel.arrays[r] for r in func.results if r.rank}
         self.temporaries = [b for b in self.kernel.buffers if b.name not in direct]
         self.worked = [b for b in self.temporaries if not self.is_local(b)]
+
+    def _driver(self) -> Function:
+        """The function that calls those of nests, each in one block unless it leaves partial results."""
+        one_block = frozenset(k for k in range(len(self.kernel.nests)) if not self.has_parts(k))
+        return _OneBlock(one_block).function(self.kernel.functions[-1])
 
     def is_local(self, buffer: Buffer) -> bool:
         """Whether a temporary is so small that it is on the stack."""
@@ -138,7 +145,7 @@ class CProgram:
 
     def _size(self) -> str:
         plan = _Plan(self)
-        total = [plan.bytes(b) for b in self.worked]
+        total = plan.all_bytes()
         lines = [*plan.counts(), *plan.lines()]
         lines += (
             ["size_t _bytes = 0;", *(f"_bytes += {n};" for n in total), "return _bytes;"] if total else []
@@ -150,7 +157,7 @@ class CProgram:
         checks = plan.checks()
         blocks = plan.blocks()
         lengths = {b.name: plan.array_lengths(b.nest, b.shape) for b in self.kernel.buffers}
-        sizes = [plan.bytes(b) for b in self.worked[:-1]]
+        sizes = plan.all_bytes(but_last=True)
         local_names = [local(n) for n in self.kernel.sizes]
         run, passed = self._run(lengths, blocks, local_names)
         called = self._called(passed, plan)
@@ -176,9 +183,9 @@ class CProgram:
         self, lengths: Mapping[str, Sequence[str]], blocks: Sequence[str], sizes: Sequence[str]
     ) -> tuple[str, tuple[list[str], list[str]]]:
         """Write the kernel; return its name, its arguments, and the lengths that it takes."""
-        one_block = frozenset(k for k in range(len(self.kernel.nests)) if not self.has_parts(k))
         functions = {f.name: f for f in self.kernel.functions}
-        driver = _OneBlock(one_block).function(functions["run"])
+        names = dict.fromkeys(a.name for a in self.allocated)
+        driver = replace(self.driver, params=[*self.driver.params, *names])
         args: list[CValue | CArray] = [CValue(n, "i64", bits=INDEX_BITS) for n in sizes]
         texts = [*self.sizes]
         for given, name in zip(self.func.inputs, self.inputs, strict=True):
@@ -190,6 +197,9 @@ class CProgram:
             texts.append(self._address(buffer))
         args += [CValue(n, "i64", bits=INDEX_BITS) for n in blocks]
         texts += blocks
+        kinds = {a.name: a.dtype for a in self.allocated}
+        args += [CArray(n, kinds[n], ()) for n in names]
+        texts += [f"_t_{n}" for n in names]
         results = [s.dtype for s in self.kernel.scalars]
         found = self.file.kernel_function(self.name, driver, functions, args, results)
         taken = [n for n in found.lengths if isinstance(n, str)]
@@ -221,10 +231,12 @@ class CProgram:
         for b in self.temporaries:
             if self.is_local(b):
                 lines.append(f"{STORED[b.dtype]} {self._address(b)}[{max(prod(b.lengths), 1)}];")
-        if self.worked:
+        parts = [(STORED[b.dtype], self._address(b)) for b in self.worked]
+        parts += {a.name: (STORED[a.dtype], f"_t_{a.name}") for a in self.allocated}.values()
+        if parts:
             lines.append(f"char *_place = {WORK};")
-        for b, count in zip_longest(self.worked, sizes):
-            lines.append(f"{STORED[b.dtype]} *const {self._address(b)} = (void *)_place;")
+        for (kind, address), count in zip_longest(parts, sizes):
+            lines.append(f"{kind} *const {address} = (void *)_place;")
             lines += [f"_place += {count};"] * (count is not None)
         return lines
 
@@ -266,7 +278,7 @@ class _Plan:
             return local(self.kernel.sizes[length.number])
         if length not in self.known:
             value = Call("max", (self.writer.written(length), literal(0)))
-            self.known[length] = self.assign("len", value)
+            self.known[length] = self.assign("length", value)
         return self.known[length]
 
     def partition(self, nest: int) -> tuple[str, str]:
@@ -288,16 +300,33 @@ class _Plan:
         """The lengths of an array, of which one is the number of blocks."""
         return [*([] if nest is None else [self.partition(nest)[1]]), *map(self.length, shape)]
 
+    def all_bytes(self, but_last: bool = False) -> list[str]:
+        """The bytes of all arrays in the work memory, without those of the last one if it is left out."""
+        program = self.program
+        groups: dict[str, list[Allocation]] = {}
+        for a in program.allocated:
+            groups.setdefault(a.name, []).append(a)
+        makers = [*(partial(self.bytes, b) for b in program.worked)]
+        makers += [partial(self.bound, group) for group in groups.values()]
+        return [make() for make in (makers[:-1] if but_last else makers)]
+
+    def bound(self, group: Sequence[Allocation]) -> str:
+        """The bytes of an array whose lengths the kernel computes: those of the largest one."""
+        names = Renamed(dict(zip(self.kernel.sizes, self.program.sizes, strict=True)))
+        found = []
+        for shape in zip(*(a.shape for a in group), strict=True):
+            highs = [names.expr(n) for n in shape if n is not None]
+            found.append(self.assign("bound", Call("max", (*dict.fromkeys(highs), literal(0)))))
+        self.read.update(found)
+        return _bytes(found, group[0].dtype)
+
     def bytes(self, buffer: Buffer) -> str:
-        """The bytes of a temporary, so that whatever follows it is aligned for any type."""
+        """The bytes of a temporary."""
         factors = [] if buffer.nest is None else [self.partition(buffer.nest)[1]]
         for n in buffer.shape:
             factors.append(self.program.sizes[n.number] if isinstance(n, Size) else self.length(n))
         self.read.update(f for f in factors if not f.isdigit())
-        size = NUMPY[buffer.dtype].itemsize
-        known = prod((int(f) for f in factors if f.isdigit()), start=size)
-        product = " * ".join([str(known), *(f"(size_t){f}" for f in factors if not f.isdigit())])
-        return product if size == 8 else f"({product} + 7) / 8 * 8"
+        return _bytes(factors, buffer.dtype)
 
     def checks(self) -> list[str]:
         """Conditions under which the lengths of a call do not fit."""
@@ -320,6 +349,14 @@ class _Plan:
         body = _PlanBody(self.program.file, "", function, {}, args, kinds)
         body.run()
         return [line.removeprefix(INDENT) for line in body.lines]
+
+
+def _bytes(factors: Sequence[str], dtype: Dtype) -> str:
+    """The bytes of an array, so that whatever follows it is aligned for any type."""
+    size = NUMPY[dtype].itemsize
+    known = prod((int(f) for f in factors if f.isdigit()), start=size)
+    product = " * ".join([str(known), *(f"(size_t){f}" for f in factors if not f.isdigit())])
+    return product if size == 8 else f"({product} + 7) / 8 * 8"
 
 
 class _PlanBody(KernelBody):
@@ -349,12 +386,12 @@ class _OneBlock(Restructurer):
         return super().stmt(s)
 
 
-def _check_lengths(kernel: Kernel) -> None:
-    """Raise an Error if the program computes the length of an array."""
+def _check_lengths(kernel: Kernel, allocated: Sequence[Allocation]) -> None:
+    """Raise an Error if nothing bounds the length of an array that the program computes."""
     func = kernel.func
-    names = {s.name for f in kernel.functions for s in statements(f.body) if isinstance(s, Allocate)}
+    unknown = {a.name for a in allocated if None in a.shape}
     for array, name in kernel.arrays.items():
-        if computed(array.shape) and (name in names or array in func.results):
+        if computed(array.shape) and (name in unknown or array in func.results):
             loops = (span for node, span in func.spans.items() if isinstance(node, Item))
             raise Error(
                 f"{func.name} has an array whose length depends on values, so that the memory it needs is "

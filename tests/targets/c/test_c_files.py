@@ -225,3 +225,26 @@ def test_products_with_directions(tmp_path):
         exported.called(library, "vjp", X, 8, 0.7, X, 0.5)[0]
         == exported.called(library, "jvp", X, 8, 0.7, X, 1)[0]
     )
+
+
+ELIMINATION = """
+def det(a: f64[n, n]):
+    m = a
+    for k in range(n):
+        for i in range(k + 1, n):
+            m[i] = m[i] - (m[i, k] / m[k, k]) * m[k]
+    return prod(m[k, k] for k in range(n))
+"""
+
+
+def test_lengths_that_change_from_iteration_to_iteration(tmp_path):
+    """Their memory is that of the longest; what it held before does not matter."""
+    exported = Exported(tmp_path, ELIMINATION, "value,value_and_grad")
+    library, a = exported.library(), RNG.uniform(-0.5, 0.5, (5, 5)) + 2 * np.eye(5)
+    for what in ("value", "value_and_grad"):
+        for size in (5, 1, 0):
+            args = (a[:size, :size],)
+            status, found = exported.called(library, what, *args)
+            assert status == 0
+            for got, want in zip(found, jit(ELIMINATION, what, args), strict=True):
+                np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-13)
