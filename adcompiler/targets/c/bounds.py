@@ -6,7 +6,7 @@ the next. Its memory is as large as the longest one needs.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,15 +15,22 @@ from adcompiler.loopir.nodes import (
     Allocate,
     Assign,
     Binary,
+    Break,
     Call,
     Choice,
+    Compare,
     Expr,
     For,
     Function,
+    If,
     Literal,
+    Logical,
     Stmt,
+    Unary,
     Var,
+    While,
     literal,
+    unsigned,
 )
 from adcompiler.loopir.walk import sets, statements
 
@@ -70,6 +77,7 @@ class _Bounds:
             for name in sets(s):
                 self.settings.setdefault(name, []).append(s)
         self.found: dict[str, Interval] = {}
+        self.loops = [s for s in statements(function.body) if isinstance(s, While)]
 
     def variable(self, name: str) -> Interval:
         """A variable that is known, is assigned once, or counts the iterations of loops."""
@@ -81,6 +89,10 @@ class _Bounds:
             match settings:
                 case [Assign(value=value)]:
                     self.found[name] = self.of(value)
+                case [Assign(value=zero), Assign(value=Binary(op="+", left=Var(name=same))) as step] if (
+                    zero == unsigned(literal(0)) and same == name
+                ):
+                    self.found[name] = Interval(literal(0), self.iterations(name, step))
                 case [For(), *_] if all(isinstance(s, For) and s.step is None for s in settings):
                     self.found[name] = _either([self.axis(s) for s in settings if isinstance(s, For)])
         return self.found[name]
@@ -89,6 +101,33 @@ class _Bounds:
         """The variable of a loop."""
         last = self.of(loop.stop).high
         return Interval(self.of(loop.start).low, None if last is None else Binary("-", last, literal(1)))
+
+    def iterations(self, counter: str, step: Stmt) -> Expr | None:
+        """The most iterations of a loop that counts them, and ends when its test fails. Of a loop with
+        `break` the test is that the counter is less than a number, and more."""
+        for loop in self.loops:
+            if any(s is step for s in loop.body):
+                tests = (s.test for s in loop.body if isinstance(s, If) and isinstance(s.body[0], Break))
+                parts = (p for t in tests if isinstance(t, Unary) for p in self.conjuncts(t.operand))
+                most = (p.right for p in parts if isinstance(p, Compare) and _is_below(p, counter))
+                return next((_call("max", [self.of(n).high, literal(0)]) for n in most), None)
+        return None
+
+    def conjuncts(self, test: Expr) -> Iterator[Expr]:
+        """The conditions of a conjunction, also of variables that are assigned once."""
+        match test:
+            case Binary(op="&", left=left, right=right):
+                yield from self.conjuncts(left)
+                yield from self.conjuncts(right)
+            case Logical(op="and", args=args):
+                for part in args:
+                    yield from self.conjuncts(part)
+            case Var(name=name) if len(self.settings.get(name, ())) == 1:
+                (setting,) = self.settings[name]
+                if isinstance(setting, Assign):
+                    yield from self.conjuncts(setting.value)
+            case _:
+                yield test
 
     def of(self, e: Expr) -> Interval:
         """The interval of an integer."""
@@ -133,6 +172,11 @@ class _Bounds:
             case "%", Var(name=name) if y.low == y.high and name in self.known:
                 return Interval(literal(0), Call("max", (Binary("-", Var(name), literal(1)), literal(0))))
         return UNKNOWN
+
+
+def _is_below(test: Compare, counter: str) -> bool:
+    """Whether a comparison is that a counter is less than something."""
+    return test.op == "<" and test.left == Call("np.int64", (Var(counter),))
 
 
 def _either(parts: Sequence[Interval]) -> Interval:

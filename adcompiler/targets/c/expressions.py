@@ -276,6 +276,7 @@ class Expressions:
                 root = self.function("math.sqrt", [x])
                 return self.binary("/", number(1.0, root.type), root)
             case "np.signbit" | "math.isinf" | "math.isfinite", [x]:
+                x = x if x.is_float else cast(x, "f64")
                 return CValue(f"{name.partition('.')[2]}({x.text}) != 0", "bool", EQUAL)
         table = BY_TEXT.get(name)
         called = OTHERS.get(name) or (table.name if table else None)

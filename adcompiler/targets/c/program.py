@@ -396,8 +396,8 @@ def _check_lengths(kernel: Kernel, allocated: Sequence[Allocation]) -> None:
             raise Error(
                 f"{func.name} has an array whose length depends on values, so that the memory it needs is "
                 "unknown before a call",
-                remedy="loop over a parameter, as in for i in range(k), and put the condition in an if "
-                "inside; or use --emit library",
+                remedy="bound the loop, as in for i in range(100), and leave it with break; or use --emit "
+                "library",
                 source=func.source,
                 span=func.spans.get(array) or next(loops, None),
             )
