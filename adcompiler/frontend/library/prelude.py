@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, cached_property, partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from adcompiler.frontend.values.values import AnyValue, FunctionValue, Value
 from adcompiler.ops.build import cast
 
 FOLDER = Path(__file__).parent
-DEFINITION = re.compile(r"^def (\w+)\(.*\n(?:(?:[ \t#)].*)?\n)*", re.MULTILINE)
+DEFINITION = re.compile(r"^(?=def )", re.MULTILINE)
 
 
 class Composite:
@@ -67,9 +68,9 @@ class Composite:
 @cache
 def definitions(file: str) -> list[tuple[str, str, int]]:
     """The name, text and line of each definition in a file."""
-    text = (FOLDER / file).read_text("utf-8")
-    found = DEFINITION.finditer(text)
-    return [(one[1], one[0], text.count("\n", 0, one.start()) + 1) for one in found]
+    head, *texts = DEFINITION.split((FOLDER / file).read_text("utf-8"))
+    lines = accumulate((text.count("\n") for text in texts), initial=head.count("\n") + 1)
+    return [(text[4 : text.index("(")], text, line) for text, line in zip(texts, lines, strict=False)]
 
 
 def sections(file: str) -> list[tuple[str, list[str]]]:

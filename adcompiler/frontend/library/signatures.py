@@ -34,6 +34,7 @@ from adcompiler.frontend.values.operations import Context, over
 from adcompiler.frontend.values.rearranging import array, axis_length
 from adcompiler.frontend.values.reductions import axes_of
 from adcompiler.frontend.values.values import AnyValue, Value, as_array, describe, is_number
+from adcompiler.ir.nodes import closed
 from adcompiler.ir.types import Dtype, as_float
 
 REQUIRED = object()  # the default of a parameter without one
@@ -109,7 +110,8 @@ class Signature:
         values = [bound[name] for name in self.doubles]
         shape = context.broadcast(self.name, values, span)
         for name, value in zip(self.doubles, values, strict=True):
-            bound[name] = context.bind(name, Value(shape, over(value, shape, "f64")), span)
+            element = over(value, shape, "f64")
+            bound[name] = Value(shape, context.binders.enclose(closed, shape, element))
         dtype, weak = context.meet(values)
         return as_float(dtype), weak
 

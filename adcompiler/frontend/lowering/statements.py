@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from math import nan
 from typing import Any, NoReturn
 
@@ -44,6 +44,7 @@ from adcompiler.frontend.values.values import (
 )
 from adcompiler.ir.nodes import Const, Element, const, is_const
 from adcompiler.ir.origins import Within
+from adcompiler.ir.walk import postorder
 from adcompiler.ops.build import apply, cast
 
 CALL_DEPTH = 100
@@ -84,6 +85,13 @@ class Iteration(tree.Statement):
     within: tuple[Within, ...]
     target: tree.Expression | None = None
     item: Callable[[dict[str, AnyValue]], AnyValue] | None = None
+
+
+@cache
+def has_loops(definition: tree.Def) -> bool:
+    """Whether a definition has loops, which read the values of names repeatedly."""
+    nodes = postorder(list[tree.Tree](definition.body), tree.children)
+    return any(isinstance(node, tree.For | tree.While | tree.Comprehension) for node in nodes)
 
 
 class Lowering(Appending):
@@ -465,15 +473,15 @@ class Lowering(Appending):
         self.never_returns(closure)
 
     def composed(self, definition: tree.Def, scope: dict[str, AnyValue], span: Span) -> AnyValue:
-        caller = self.body, self.frame
-        self.body = definition.body
+        caller = self.body, self.frame, self.stores
+        self.body, self.stores = definition.body, has_loops(definition)
         scope = {name: self.aliases.own(value) for name, value in scope.items()}
         self.frame = Frame(scope)
         try:
             with self.blame.on(definition.name, span):
                 returned = self.block(definition.body, scope)
         finally:
-            self.body, self.frame = caller
+            self.body, self.frame, self.stores = caller
         assert returned is not None, definition.name
         return returned.value
 

@@ -173,6 +173,7 @@ class Context:
         self.names: dict[Node, str] = {}
         self.spans: dict[Node, Span] = {}
         self.aliases = Aliases(self)
+        self.stores = True  # whether the value of a name is an array of its own
         self.frame = Frame(NOTHING)  # of the current call
         self.within: tuple[Within, ...] = ()  # the enclosing loops and calls
         self.returned: list[Any] = []  # the ranks of the values returned by the current loop
@@ -416,7 +417,7 @@ class Context:
 
         Integers and conditions are unchanged, to keep what is known of indices.
         """
-        if not isinstance(value, Value):
+        if not isinstance(value, Value) or not self.stores:
             return value
         if not value.rank and not is_float(value.dtype):
             if not self.blame.elsewhere:
