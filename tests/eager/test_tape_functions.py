@@ -45,7 +45,13 @@ np.cross(x, x * x, axisc=0); np.cross(CONSTANT, v); np.linalg.norm(x, "fro"); np
 np.linalg.norm(x, -1); np.linalg.norm(x, np.inf); np.linalg.norm(x, -np.inf, keepdims=True)
 np.linalg.norm(m, 1, (1, 0)); np.linalg.norm(x, 3, (1,)); np.linalg.norm(v, -2)
 np.round(x); np.clip(x, 0.6, 0.9); np.reshape(x, (3, 2)); np.mean(x, axis=0)
-np.where(x > 1, x, 0.5); np.where(v > 1, 2, v)
+np.where(x > 1, x, 0.5); np.where(v > 1, 2, v); np.linalg.norm(m, 2); np.linalg.norm(m, "nuc")
+np.quantile(v, 0.3); np.quantile(x, [0.2, 0.7], axis=1); np.interp(v, [0.0, 1.0, 2.0], v); np.trapezoid(x)
+np.trapezoid(v, dx=0.5); np.convolve(v, [1.0, -1.0]); np.cov(x); np.corrcoef(x); np.gradient(v, 0.5)
+np.ptp(x, axis=0); np.nan_to_num(v); np.nansum(x, axis=0); np.append(v, 1.0); np.insert(v, 1, 2.0)
+np.diff(x); np.diff(v, 2); np.select([v > 1], [v], 0.5); np.dstack([x, x]); np.polyval([1.0, 2.0], v)
+np.vander(v); np.linalg.matrix_power(m, 2); np.linalg.multi_dot([x, m, v]); np.linalg.pinv(m)
+np.pad(v, 1); np.isclose(v, v) * v; np.linalg.eigvalsh(m + m.T)
 """
 EXPRESSIONS = [e.strip() for line in SAME_AS_NUMPY.splitlines() for e in line.split(";") if e.strip()]
 
@@ -114,7 +120,7 @@ def test_questions_and_constants_are_plain():
 @pytest.mark.parametrize(
     ("mistake", "error", "match"),
     [
-        (lambda x: np.quantile(x, 0.5), GraphError, "would lose the graph"),
+        (lambda x: np.unwrap(x), GraphError, "would lose the graph"),
         (lambda x: np.max(x, initial=3.0), GraphError, "np.max"),
         (lambda x: np.cumsum(x, dtype=int), GraphError, "np.cumsum"),
         (lambda x: np.max(x, axis=2), OutOfRangeError, "no axis 2"),
@@ -123,8 +129,8 @@ def test_questions_and_constants_are_plain():
         (lambda x: x @ x, Error, "@"),
         (lambda x: np.einsum("ij", x, x), Error, "einsum"),
         (lambda x: np.einsum('ij", x0) + ("', x), Error, "letters"),
-        (lambda x: np.linalg.norm(x, 2), Error, "Frobenius"),
-        (lambda x: x.dot(), Error, "1 arguments"),
+        (lambda x: np.linalg.norm(x, 2), Error, "the norm of its transpose"),
+        (lambda x: x.dot(), Error, r"dot takes \(x, y\)"),
         (lambda x: np.linalg.cholesky(x), Error, "square"),
     ],
 )
@@ -245,8 +251,8 @@ def test_a_constant_is_read_as_it_was_in_each_call():
     assert tape.grad(result, x).value.tolist() == [1.0, 2.0]
 
 
-@pytest.mark.parametrize("order", [2, -2, "nuc", 3, "other"])
-def test_norms_of_matrices_by_singular_values_are_refused(order):
+@pytest.mark.parametrize("order", [3, "other"])
+def test_matrices_have_no_other_norms(order):
     with pytest.raises(adc.ParseError) as error:
         np.linalg.norm(Variable(VALUES["m"]), order)
     assert "fro" in error.value.remedy
@@ -282,8 +288,8 @@ def test_a_median_of_what_is_not_known():
         ("np.average(x, weights=v)", "axis="),
         ("np.average(v, weights=v * 0)", "sum"),
         ("np.average(x, 0, v)", "one weight per position"),
-        ("np.cross(v[:2], v[:2])", r"x[..., 0] * y[..., 1]"),
-        ("np.median(v, axis=2)", "axes"),
+        ("np.cross(v[:2], v[:2])", r"a[..., 0] * b[..., 1]"),
+        ("np.median(v, axis=2)", "axis from -1 to 0"),
     ],
 )
 def test_what_cannot_be_says_what_to_write(expression, remedy):

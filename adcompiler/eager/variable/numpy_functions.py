@@ -5,8 +5,7 @@ Functions that only move elements (flip, roll, tile, ...) become gathers; NumPy 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import repeat
 from typing import Any
@@ -19,8 +18,9 @@ from adcompiler.eager.graph.graph import Variable, is_variable, state
 from adcompiler.eager.graph.provenance import take_array
 from adcompiler.eager.graph.views import view
 from adcompiler.eager.variable import linear
-from adcompiler.errors import Error, OutOfRangeError, ParseError, ShapeError
+from adcompiler.errors import Error, OutOfRangeError, ShapeError
 from adcompiler.frames import public
+from adcompiler.frontend.library.prelude import PRELUDE, Composite
 
 Operation = Callable[..., Any]
 Axis = int | Sequence[int] | None
@@ -103,55 +103,6 @@ def _running(name: str) -> Operation:
     return run
 
 
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """A norm of vectors (any order) or matrices ("fro", 1, -1, inf, -inf) along one axis or two, or of all.
-
-    Raises ParseError for other orders of matrices, which need singular values.
-    """
-    if isinstance(axis, tuple | list) and len(axis) == 1:
-        axis = axis[0]
-    rank = np.ndim(x) if axis is None else len(axis) if isinstance(axis, tuple | list) else 1
-    if ord is None or (ord == 2 and rank == 1) or (ord in ("fro", "f") and rank == 2):
-        return _reduction("norm")(x, axis, keepdims)
-    if rank == 1 and not isinstance(ord, str):
-        return _vector_norm(x, ord, axis, keepdims)
-    if rank == 2 and ord in (1, -1, np.inf, -np.inf):
-        return _matrix_norm(x, ord, (0, 1) if axis is None else axis, keepdims)
-    if rank == 2 and ord in (2, -2, "nuc"):
-        raise ParseError(
-            f"there is no norm of order {ord!r} for matrices: it needs singular values",
-            remedy='use "fro" (Frobenius), 1 or inf; the largest singular value is np.linalg.norm(x @ v) '
-            "after some steps of v = x.T @ (x @ v); v = v / np.linalg.norm(v)",
-        )
-    raise ParseError(
-        f"there is no norm of order {ord!r} for {'vectors' if rank == 1 else f'arrays of rank {rank}'}",
-        remedy="orders for vectors are numbers; for matrices (two axes in axis=) 'fro', 1, -1, inf and -inf",
-    )
-
-
-def _vector_norm(x: Any, order: Any, axis: Any, keepdims: bool) -> Any:
-    size = abs(x)
-    if order in (np.inf, -np.inf):
-        return _reduction("max" if order > 0 else "min")(size, axis, keepdims)
-    if order in (0, 1):
-        return (size if order else size.sign()).sum(axis, keepdims)
-    number = repr(int(order) if order == int(order) else float(order))
-    least = "0" if order > 0 else "inf"  # what 0 adds; its derivative is 0, and so is that of a norm of 0
-    power = f"abs(x0)**{number}" if order > 1 else f"where(x0 == 0, {least}, abs(x0)**{number})"
-    total = f"sum({power}, {_axis(x, axis)}keepdims={bool(keepdims)})"
-    return call("norm", f"where({total} == {least}, 0, ({total})**(1 / ({number})))", x)
-
-
-def _matrix_norm(x: Any, order: Any, axes: Any, keepdims: bool) -> Any:
-    """The largest, or smallest, sum of the sizes in a column (order 1) or a row (inf)."""
-    columns, rows = (one_axis(x, k) for k in axes)
-    within, among = (columns, rows) if abs(order) == 1 else (rows, columns)
-    found = _reduction("max" if order > 0 else "min")(abs(x).sum(within, True), among, True)
-    return (
-        found if keepdims else found.reshape([n for k, n in enumerate(x.shape) if k not in (within, among)])
-    )
-
-
 # -- several arrays ----------------------------------------------------------------------------
 
 
@@ -189,33 +140,39 @@ def _shaped(a: Any, shape: tuple[int, ...]) -> Any:
     return a.reshape(shape) if is_variable(a) else np.reshape(a, shape)
 
 
-def einsum(subscripts: str, *operands: Any, optimize: Any = None) -> Any:
-    """NumPy's einsum; contracted from left to right."""
-    if not isinstance(subscripts, str) or not re.fullmatch(r"[A-Za-z.,\->\s]*", subscripts):
-        raise ParseError(f"einsum of {subscripts!r}", remedy='write letters: "ij,jk->ik"')
-    names = ", ".join(f"x{k}" for k in range(len(operands)))
-    return call("einsum", f'einsum("{subscripts}", {names})', *operands)
+# -- functions of the language by their names --------------------------------------------------
 
 
-def tensordot(x: Any, y: Any, axes: Any = 2) -> Any:
-    """Sums of products over axes of both."""
-    pair = axes if isinstance(axes, int) else tuple(tuple(np.atleast_1d(a).tolist()) for a in axes)
-    return call("tensordot", f"tensordot(x0, x1, {pair})", x, y)
+# Arguments of the prelude that are operands, even if they are Python numbers.
+OPERANDS = ("array", "floats", "elements", "number", "double", "vector", "matrix", "square")
 
 
-def _plain(name: str, count: int) -> Operation:
-    """A function of `count` arrays and nothing else."""
-    body = f"{name}({', '.join(f'x{k}' for k in range(count))})"
-    return lambda *args: call(name, body, *args) if len(args) == count else _wrong(name, count, len(args))
+def by_name(name: str, function: Composite | None = None) -> Operation:
+    """A function of the language: arrays are operands of a compiled call, other arguments are constants."""
+
+    def operation(*args: Any, **options: Any) -> Any:
+        operands: list[Any] = []
+        kinds = {} if function is None else {p.name: p.kind for p in function.signature.parameters}
+        given = [*zip((*kinds, *repeat("", len(args))), args, strict=False)]
+        texts = [_written(value, operands, kinds.get(key)) for key, value in given]
+        texts += [f"{key}={_written(value, operands, kinds.get(key))}" for key, value in options.items()]
+        return call(name.rpartition(".")[2], f"{name}({', '.join(texts)})", *operands)
+
+    return operation
 
 
-def _wrong(name: str, count: int, given: int) -> Any:
-    raise ParseError(f"{name} is given {given} arguments", remedy=f"pass {count}")
+def _written(value: Any, operands: list[Any], kind: str | None) -> str:
+    """An argument in a call: an operand by its name, or a constant."""
+    if isinstance(value, list | tuple) and any(map(_is_array, value)):
+        return f"({', '.join(_written(part, operands, kind) for part in value)},)"
+    if _is_array(value) or (isinstance(value, float | np.floating) and kind in OPERANDS):
+        operands.append(value)
+        return f"x{len(operands) - 1}"
+    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
-def _banded(name: str) -> Operation:
-    """A function of a matrix and the number of a diagonal."""
-    return lambda x, k=0: call(name, f"{name}(x0, {int(k)})", x)
+def _is_array(value: Any) -> bool:
+    return is_variable(value) or isinstance(value, np.ndarray)
 
 
 # -- moves -------------------------------------------------------------------------------------
@@ -310,26 +267,6 @@ SHOWN = frozenset(
 # -- statistics --------------------------------------------------------------------------------
 
 
-def median(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
-    """The element in the middle, or the mean of the two there, along axes; NaN if an element is.
-
-    The gradient goes to the selected elements, in equal parts.
-    """
-    axes, kept = _axes(x, axis)
-    count = int(np.prod([x.shape[k] for k in axes]))
-    shape = tuple(1 if k in axes else n for k, n in enumerate(x.shape) if keepdims or k not in axes)
-    if not count:
-        return x.mean(axes, keepdims)
-    rows = moved(np.transpose, x, (*kept, *axes)) if x.ndim > 1 else x
-    ordered = sort(rows.reshape(*(x.shape[k] for k in kept), count), -1)
-    middle = ordered[..., count // 2]
-    if count % 2 == 0:
-        middle = ordered[..., count // 2 - 1] * 0.5 + middle * 0.5
-    last = ordered[..., -1]  # of a sort NaN is the largest
-    unknown = np.isnan(last.data)
-    return (np.where(unknown, last, middle) if unknown.any() else middle).reshape(shape)
-
-
 def average(
     x: Any, axis: Axis = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False
 ) -> Any:
@@ -370,45 +307,27 @@ def _weights(x: Any, weights: Any, axis: Axis) -> Any:
     return weights.reshape(tuple(n if k in axes else 1 for k, n in enumerate(x.shape)))
 
 
-def cross(x: Any, y: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
-    """The cross products of vectors in three dimensions, which lie along an axis of each."""
-    first, second, last = (axisa, axisb, axisc) if axis is None else (axis, axis, axis)
-    a, b = _vectors(x, first), _vectors(y, second)
-    parts = []
-    for i, j in ((1, 2), (2, 0), (0, 1)):
-        places = [", ".join([*[":"] * (v.ndim - 1), "{}"]) for v in (a, b)]
-        (ai, aj), (bi, bj) = ([f"x{k}[{p.format(n)}]" for n in (i, j)] for k, p in enumerate(places))
-        parts.append(f"{ai} * {bj} - {aj} * {bi}")
-    rank = max(a.ndim, b.ndim)
-    found = call("cross", f"stack(({', '.join(parts)}), axis={rank - 1})", a, b)
-    return found if last % rank == rank - 1 else moved(np.moveaxis, found, -1, last)
-
-
-def _vectors(x: Any, axis: int) -> Any:
-    """Vectors of three elements along the last axis."""
-    v = x if is_variable(x) else np.asarray(x, None if np.asarray(x).dtype.kind == "f" else float)
-    if not v.ndim or v.shape[axis] != 3:
-        raise ShapeError(
-            f"cross of vectors of shape {v.shape}: the cross product needs three dimensions",
-            remedy="in two dimensions write x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0]",
-        )
-    if axis % v.ndim == v.ndim - 1:
-        return v
-    return moved(np.moveaxis, v, axis, -1) if is_variable(v) else np.moveaxis(v, axis, -1)
-
-
 def _values(x: Any) -> Any:
     return x.data if is_variable(x) else x
 
 
-def _axes(x: Any, axis: Axis) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The axes that are named, and the others. Raises OutOfRangeError for one that is none."""
-    given = range(x.ndim) if axis is None else np.atleast_1d(axis).tolist()
-    axes = tuple(one_axis(x, k) for k in given)
-    return axes, tuple(k for k in range(x.ndim) if k not in axes)
-
-
 # -- names -------------------------------------------------------------------------------------
+
+
+def _prelude() -> Iterator[tuple[Operation, Operation]]:
+    """NumPy's functions of the prelude."""
+    for name, function in PRELUDE.items():
+        for prefix, module in (("np", np), ("np.linalg", np.linalg)):
+            if (theirs := getattr(module, name, None)) is not None:
+                yield theirs, by_name(f"{prefix}.{name}", function)
+
+
+def einsum(subscripts: str, *operands: Any, optimize: Any = None) -> Any:
+    """NumPy's einsum; contracted from left to right."""
+    return by_name("np.einsum")(subscripts, *operands)
+
+
+norm = by_name("np.linalg.norm")
 
 REDUCTIONS: Mapping[str, Operation] = (
     {name: _reduction(name) for name in ("max", "min", "prod", "logsumexp")}
@@ -435,27 +354,27 @@ CHOICES = frozenset((np.argmax, np.argmin, np.argsort, np.any, np.all, np.nonzer
 # Methods of a Variable beside those that do not compile.
 _METHODS: Mapping[str, Operation] = (
     dict(REDUCTIONS)
-    | {"norm": norm, "sort": sort, "trace": _plain("trace", 1), "diagonal": _banded("diagonal")}
-    | {"dot": _plain("dot", 2), "matmul": matmul, "inner": _plain("inner", 2), "outer": _plain("outer", 2)}
+    | {"norm": norm, "sort": sort, "matmul": matmul}
+    | {name: by_name(f"np.{name}") for name in ("trace", "diagonal", "dot", "inner", "outer")}
     | {"flatten": lambda x: x.reshape(-1), "ravel": _ravel}
     | {f.__name__: partial(moved, f) for f in (np.squeeze, np.swapaxes, np.repeat, np.take)}
     | {f.__name__: partial(answer, f) for f in (np.argmax, np.argmin, np.argsort, np.any, np.all)}
 )
 METHODS: Mapping[str, Operation] = {name: public(f) for name, f in _METHODS.items()}
+_MATRICES = ["solve", "inv", "det", "slogdet", "cholesky", "eigh", "eigvalsh", "svd", "qr", "pinv"]
 NUMPY: Mapping[Operation, Operation] = (
-    {f: partial(moved, f) for f in MOVES}
+    dict(_prelude())
+    | {f: partial(moved, f) for f in MOVES}
     | {np.ravel: _ravel}
     | {np.max: REDUCTIONS["max"], np.min: REDUCTIONS["min"], np.prod: REDUCTIONS["prod"]}
     | {np.amax: REDUCTIONS["max"], np.amin: REDUCTIONS["min"]}
     | {np.var: REDUCTIONS["var"], np.std: REDUCTIONS["std"]}
     | {np.cumsum: REDUCTIONS["cumsum"], np.cumprod: REDUCTIONS["cumprod"]}
     | {np.stack: stack, np.concatenate: concatenate, np.vstack: vstack, np.hstack: hstack}
-    | {np.column_stack: column_stack, np.einsum: einsum, np.tensordot: tensordot, np.sort: sort}
-    | {f: _plain(f.__name__, 2) for f in (np.dot, np.inner, np.outer, np.vdot, np.kron, np.linalg.solve)}
-    | {f: _plain(f.__name__, 1) for f in (np.trace, np.linalg.inv, np.linalg.det, np.linalg.slogdet)}
-    | {f: _banded(f.__name__) for f in (np.diag, np.diagonal, np.tril, np.triu)}
-    | {np.linalg.cholesky: _plain("cholesky", 1), np.linalg.norm: norm}
-    | {np.median: median, np.average: average, np.cross: cross}
+    | {np.column_stack: column_stack, np.einsum: einsum, np.sort: sort, np.diff: by_name("np.diff")}
+    | {f: by_name(f"np.{f.__name__}") for f in (np.dot, np.kron, np.tensordot, np.diag, np.diagonal, np.tril)}
+    | {np.triu: by_name("np.triu"), np.pad: by_name("np.pad"), np.linalg.norm: norm, np.average: average}
+    | {getattr(np.linalg, name): by_name(f"np.linalg.{name}") for name in _MATRICES}
 )
 # What reduces and accumulates elementwise functions along an axis, the first unless it is named.
 UFUNCS: Mapping[tuple[str, str], Operation] = (

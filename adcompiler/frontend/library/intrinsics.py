@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
+from functools import partial, reduce
 from itertools import pairwise
 
 import numpy as np
@@ -18,7 +18,7 @@ from adcompiler.frontend.values.rearranging import ZERO
 from adcompiler.frontend.values.reductions import Mean, axes_of, count
 from adcompiler.frontend.values.scaled_norms import elementwise
 from adcompiler.frontend.values.sizes import unit
-from adcompiler.frontend.values.slices import SliceValue
+from adcompiler.frontend.values.slices import ALL, SliceValue
 from adcompiler.frontend.values.values import AnyValue, FunctionValue, Value, describe, is_number
 from adcompiler.ir.nodes import Element, Index
 from adcompiler.ir.types import NUMPY, is_float
@@ -50,6 +50,29 @@ def widened(context: Context, x: AnyValue, number: int, span: Span) -> Value:
     """The array with more axes of length 1 behind its own."""
     value = rearranging.array(context, "widened", x, span)
     return Value((*value.shape, *(ONE,) * number), value.element, value.weak)
+
+
+def flat(context: Context, x: AnyValue, axis: AnyValue, span: Span) -> Value:
+    """The array with some axes, or all of them, as one that comes last."""
+    value = rearranging.array(context, "flat", x, span)
+    gone = context.normalise(axes_of(context, axis, span), value.rank, span)
+    kept = tuple(k for k in range(value.rank) if k not in gone)
+    last = rearranging.transpose(context, value, (*kept, *gone), span)
+    if len(gone) == 1:
+        return last
+    lengths = [Value((), context.sizes.find(value.shape[k]), weak=True) for k in gone]
+    one = reduce(lambda a, b: context.elementwise("multiply", (a, b), span), lengths, 1)
+    outer = [Value((), context.sizes.find(value.shape[k]), weak=True) for k in kept]
+    return rearranging.reshape(context, last, [*outer, -1 if not kept else one], span)
+
+
+def kept(context: Context, found: AnyValue, x: AnyValue, axis: AnyValue, lead: int, span: Span) -> AnyValue:
+    """A reduced array with axes of length 1 where x had others, behind a number of new ones."""
+    gone = {lead + k for k in context.normalise(axes_of(context, axis, span), x.rank, span)}
+    value = rearranging.array(context, "kept", found, span)
+    return subscript(
+        context, value, [None if k in gone else ALL for k in range(value.rank + len(gone))], span
+    )
 
 
 def integers(context: Context, x: AnyValue, span: Span) -> Value:
@@ -144,6 +167,8 @@ INTRINSICS: Mapping[str, Builtin] = {
     "_each": builtin("_each", ("arrays", "function"), each),
     "_at": builtin("_at", ("x", "place"), at),
     "_count": builtin("_count", ("x", "axis"), counted),
+    "_flat": builtin("_flat", ("x", "axis"), flat),
+    "_kept": builtin("_kept", ("found", "x", "axis", "lead"), kept),
     "_integers": builtin("_integers", ("x",), integers),
     "_widened": builtin("_widened", ("x", "number"), widened),
     "_mean": builtin("_mean", ("total", "number", "terms"), mean_of),

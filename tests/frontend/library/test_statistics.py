@@ -123,7 +123,7 @@ MISTAKES = [
     ("bincount(i)", adc.ShapeError, "would depend on values", "minlength=n"),
     ("segment_sum(v, w, 3)", adc.DtypeError, "must be an integer", "i64"),
     ("segment_sum(m, i[:2], 3)", adc.ShapeError, "the entries and their groups", "a group for each entry"),
-    ("cross(v, v)", adc.ShapeError, "the axis of the vectors", "a[0] * b[1] - a[1] * b[0]"),
+    ("cross(v, v)", adc.ShapeError, "the axis of the vectors", "a[..., 0] * b[..., 1] - a[..., 1]"),
     ("convolve(m, v)", adc.ShapeError, "takes vectors", "one row"),
     ("convolve(v, w, 'whole')", adc.ParseError, "no mode 'whole'", "valid"),
     ("convolve(v[:0], w)", adc.OutOfRangeError, "empty array", None),
