@@ -117,15 +117,27 @@ class Places:
             made = update.base if isinstance(update, carried_updates.InPlace) else update
             if not isinstance(made, Item) or made in self.memory.labels:
                 continue
-            loop, task = made.loop, self.tasks[made]
-            own = made.k < len(loop.inits) and loop.inits[made.k] is slot
-            if made.k >= len(loop.inits) or loop.operands.count(slot) != own:
-                continue
-            if not self.free(slot, task):
-                self.advance(task)
-            if self.free(slot, task):
-                self.memory.put(made, final)
-                self.over.setdefault(task, set()).add(slot)
+            links = self.chain(slot, made)
+            for before, after in links:
+                if not self.free(before, self.tasks[after]):
+                    self.advance(self.tasks[after])
+            if all(self.free(before, self.tasks[after]) for before, after in links):
+                for _, after in links:
+                    self.memory.put(after, final)
+                    self.over.setdefault(self.tasks[after], set()).add(slot)
+
+    def chain(self, slot: Array, made: Array) -> list[tuple[Array, Item]]:
+        """The inner loops that make `made` of a carried array in turn, each with what it begins with;
+        none if anything else keeps an array between them."""
+        links: list[tuple[Array, Item]] = []
+        kept = {*self.rec.outs, *self.stored()} - {made}
+        while isinstance(made, Item) and made.k < len(made.loop.inits):
+            before = made.loop.inits[made.k]
+            if made in kept or made in self.memory.labels or made.loop.operands.count(before) != 1:
+                return []
+            links.append((before, made))
+            made = before
+        return links[::-1] if made is slot else []
 
     def advance(self, task: Task) -> None:
         """Move what does not depend on an inner loop before it."""

@@ -52,6 +52,7 @@ from adcompiler.kernels.schedule.schedule_tree import (
     filling,
     reads_of,
 )
+from adcompiler.kernels.schedule.store_loops import with_store_loops
 from adcompiler.ops.costs import costly, is_function
 from adcompiler.passes.order.orders import settled_orders
 
@@ -212,7 +213,7 @@ def _recurrence(loop: loop_node.Loop, numbers: Iterator[int], style: Style) -> R
     rows = tuple(fresh(a.dtype, (a.shape[0], *r.shape)) for a, r in zip(loop.scanned, whole, strict=True))
     new: dict[Array, Array] = {step: stand}
     new |= dict(zip(slots, (*carried, *rows, *consts), strict=True))
-    read = [Map(r.shape, element_of(r)) if isinstance(r, Slot) else r for r in loop.roots]
+    read = [Map(r.shape, element_of(r)) if isinstance(r, Slot) else r for r in with_store_loops(loop)]
     roots = _Open(read, new, stand, rows, whole, number).run(read)
     results, outs = roots[: len(carried)], roots[len(carried) : len(carried) + len(loop.outs)]
     given: dict[Array, object] = dict.fromkeys((*carried, *rows, *consts))
