@@ -78,6 +78,13 @@ def read_by(elements: Iterable[Element]) -> tuple[Array, ...]:
     return tuple(dict.fromkeys(e.array for e in elements_of(elements) if isinstance(e, Read)))
 
 
+def is_small(element: Element) -> bool:
+    """Whether an array of an element's values is no larger than one of the arrays that it reads."""
+    reads = (e for e in elements_of((element,)) if isinstance(e, Read))
+    plain = ({i.axis for i in r.args if isinstance(i, Index)} for r in reads)
+    return len(element.axes) == 1 or any(axes == element.axes for axes in plain)
+
+
 def is_computed(element: Element) -> bool:
     """Whether an element, such as a length, depends on what arrays hold."""
     return any(isinstance(e, Read) for e in elements_of((element,)))

@@ -26,6 +26,7 @@ from adcompiler.ir.walk import (
     Rewriter,
     elements_of,
     is_computed,
+    is_small,
     postorder,
     rewrite,
     substitute,
@@ -209,20 +210,13 @@ def _chosen(found: Mapping[Element, Sequence[Use]], style: Style) -> Iterator[Se
     inner = {a for own, where in nests.items() for a in own.args if nests.get(a) == where}
     stored: set[Element] = set()
     for own, where in nests.items():
-        if len(where) < 2 or own in inner or not _is_small(own):
+        if len(where) < 2 or own in inner or not is_small(own):
             continue
         again = postorder((own,), lambda e: () if e in stored else e.args)
         time = sum(nanoseconds(e) for e in again if isinstance(e, Apply | Select) and e not in stored)
         if time * (len(where) - 1) > style.access * (len(where) + 1):
             stored.add(own)
             yield found[own]
-
-
-def _is_small(own: Element) -> bool:
-    """Whether an array of a value is no larger than one of its operands."""
-    reads = (e for e in elements_of((own,)) if isinstance(e, Read))
-    plain = ({i.axis for i in r.args if isinstance(i, Index)} for r in reads)
-    return len(own.axes) == 1 or any(axes == own.axes for axes in plain)
 
 
 # -- buffer reuse ------------------------------------------------------------------------------------

@@ -3,6 +3,9 @@
 `ir/bodies.py` builds loops so, but passes turn parts of bodies into arrays. A loop-invariant array would be
 computed in every iteration. If several loops contained it, it would be computed in several places, although
 it is one array with one name and one buffer.
+
+A function of loop-invariant values, such as exp(w[k]) in what an iteration computes, becomes such an array if
+it is no larger than what it reads.
 """
 
 from __future__ import annotations
@@ -12,8 +15,19 @@ from itertools import chain
 
 from adcompiler.ir.bodies import Replace
 from adcompiler.ir.loop import Item, Loop
-from adcompiler.ir.nodes import Array, Const, Func, Input, Map
-from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, read_by
+from adcompiler.ir.nodes import Array, Call, Const, Element, Func, Index, Input, Map, Read, Size
+from adcompiler.ir.walk import (
+    Rewriter,
+    arrays_of,
+    arrays_read,
+    elements_of,
+    is_small,
+    read_by,
+    rewrite,
+    substitute,
+    with_elements,
+)
+from adcompiler.ops.costs import is_function
 
 
 def hoist_loop_invariants(func: Func) -> Func:
@@ -23,7 +37,7 @@ def hoist_loop_invariants(func: Func) -> Func:
 
 class _Lift(Rewriter):
     def _loop(self, loop: Loop) -> Loop:
-        loop = super()._loop(loop)
+        loop = _outlined(super()._loop(loop))
         found = _unchanging(loop)
         if not found:
             return loop
@@ -38,6 +52,56 @@ class _Lift(Rewriter):
         roots = Replace({a: places[m] for a, m in zip(found, made, strict=True)}).run(loop.roots)
         results, outs = roots[: len(loop.results)], roots[len(loop.results) :][: len(loop.outs)]
         return Loop(*operands, results, outs, None if loop.test is None else roots[-1], loop.backward)
+
+
+def _outlined(loop: Loop) -> Loop:
+    """The loop with costly functions of loop-invariant values as arrays of their own."""
+    fixed: set[Array] = set(loop.slots[len(loop.slots) - len(loop.consts) :])
+    for array in arrays_of(loop.roots):
+        if not isinstance(array, Input) and fixed.issuperset(arrays_read(array)):
+            fixed.add(array)
+    roots = _Outline(fixed).run(loop.roots)
+    if roots == loop.roots:
+        return loop
+    results, outs = roots[: len(loop.results)], roots[len(loop.results) :][: len(loop.outs)]
+    test = None if loop.test is None else roots[-1]
+    return Loop(loop.length, loop.inits, loop.scanned, loop.consts, results, outs, test, loop.backward)
+
+
+class _Outline(Replace):
+    """Makes arrays of the largest elements that depend on `fixed` arrays only and call a function."""
+
+    def __init__(self, fixed: set[Array]) -> None:
+        super().__init__({a: a for a in fixed})
+        self.fixed = fixed
+
+    def array(self, array: Array) -> Array:
+        if isinstance(array, Input | Item | Call) or array in self.fixed:
+            return array
+        new = {e: _outside(e, array) for e in self.costly(array) if e.axes and is_small(e)}
+        if not new:
+            return array
+        return with_elements(array, lambda elements: rewrite(elements, lambda e: e, dict(new)))
+
+    def costly(self, array: Array) -> Iterable[Element]:
+        """The elements that depend on nothing else and call a function."""
+        fixed: set[Element] = set()
+        costs: set[Element] = set()
+        for e in elements_of(array.elements):
+            leaf = isinstance(e, Const | Size) or (isinstance(e, Index) and e.axis >= 0)
+            whole = fixed.issuperset(e.args) and (not isinstance(e, Read) or e.array in self.fixed)
+            if leaf or (e.args and whole) or (whole and isinstance(e, Read)):
+                fixed.add(e)
+            if is_function(e) or not costs.isdisjoint(e.args):
+                costs.add(e)
+        return [e for e in elements_of(array.elements) if e in fixed and e in costs]
+
+
+def _outside(element: Element, array: Array) -> Element:
+    """A read of an array of its own for an element of an array."""
+    axes = sorted(element.axes)
+    body = substitute(element, {k: Index(p) for p, k in enumerate(axes)})
+    return Read(Map(tuple(array.domain[k] for k in axes), body), tuple(map(Index, axes)))
 
 
 def _unchanging(loop: Loop) -> list[Array]:
