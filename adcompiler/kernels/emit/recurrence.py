@@ -347,6 +347,7 @@ class RecurrenceWriter:
             if array in writer.prefixes:
                 writer.prefixes[place] = writer.prefixes[array]
             writer.floors[place] = writer.floors.get(array, 0)
+        writer.stands |= zip(rec.consts, rec.loop.consts, strict=True)
         for row, array in zip(rec.whole, rec.loop.scanned, strict=True):
             self.labels[row] = self.labels[array]
             writer.prefixes[row] = (*self.row(array), Var(axis_name(rec.number)))

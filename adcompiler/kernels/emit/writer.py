@@ -9,11 +9,12 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from adcompiler.analysis.affine import shifted
-from adcompiler.ir.nodes import Apply, Array, Const, Element, Index, Read, Select, Size, const
+from adcompiler.analysis.affine import Linear, linear, linear_constant, shifted
+from adcompiler.analysis.intervals import Range, never_negative, up_to
+from adcompiler.ir.nodes import Apply, Array, Const, Element, Index, Map, Read, Select, Size, const, is_const
 from adcompiler.ir.origins import emitted
 from adcompiler.ir.types import DTYPES, Dtype, is_float
-from adcompiler.ir.walk import elements_of, postorder
+from adcompiler.ir.walk import elements_of, postorder, rewrite
 from adcompiler.kernels.schedule.branches import Conditions
 from adcompiler.kernels.schedule.schedule_tree import UNNUMBERED, Loop
 from adcompiler.loopir.nodes import (
@@ -108,6 +109,8 @@ class Writer:
         self.values: list[dict[Element, str]] = [{}]
         self.loops: list[Loop] = []
         self.cut: Collection[int] = ()  # the loops that the function runs from start to stop only
+        self.inside: dict[object, bool] = {}  # indices, sizes and loops: whether the index is inside the axis
+        self.stands: dict[Array, Array] = {}  # what placeholders of numbers stand for
         self.around: Sequence[Loop] = ()  # the loops in which this function is called
         self.used: dict[str, None] = {}
         self.own: set[str] = set()  # local arrays of the function
@@ -127,7 +130,7 @@ class Writer:
     def nest_in(self, outer: Writer) -> None:
         """Mark this function as called inside the loops of another one, iteration by iteration."""
         self.around = tuple(outer.loops)
-        self.prefixes, self.grown = dict(outer.prefixes), outer.grown
+        self.prefixes, self.grown, self.stands = dict(outer.prefixes), outer.grown, outer.stands
         self.used = dict.fromkeys(outer.iterations)
 
     @property
@@ -407,8 +410,44 @@ class Writer:
         for loop in (*self.around, *self.loops):
             if isinstance(axis, Index) and loop.number == axis.axis:
                 iterations, extra = shifted(loop.size)
-                return iterations is whole and 0 <= first <= less - extra
-        return False
+                if iterations is whole and 0 <= first <= less - extra:
+                    return True
+        return self.proven(index, size)
+
+    def proven(self, index: Element, size: Element) -> bool:
+        """Whether an index is inside an axis by the ranges of the loops around it."""
+        loops = tuple(loop for loop in (*self.around, *self.loops) if not is_const(loop.size, 0))
+        key = index, size, *((loop.number, loop.size, *loop.bounds) for loop in loops)
+        if key not in self.inside:
+            at = linear(self.stood(index))
+            axes = {axis for atom in at.terms if atom is not None for axis in atom.axes}
+            form = linear(size) - at - linear_constant(1)
+            self.inside[key] = axes <= {loop.number for loop in loops} and _hold((at, form), loops)
+        return self.inside[key]
+
+    def stood(self, index: Element) -> Element:
+        """An index with the numbers that it reads, if these follow from the loops around."""
+
+        def known(element: Element) -> Element:
+            array = element.array if isinstance(element, Read) else None
+            while array in self.stands:
+                array = self.stands[array]
+            scalar = isinstance(array, Map) and not array.rank and array.dtype == "i64"
+            return self.stood(array.body) if isinstance(array, Map) and scalar else element
+
+        return rewrite((index,), known)[0]
+
+
+def _hold(forms: Sequence[Linear], loops: Sequence[Loop]) -> bool:
+    """Whether forms of the loops' indices are never negative in these loops."""
+    ranges: dict[Element, Range] = {}
+    facts: list[Linear] = []
+    for depth, loop in enumerate(loops):
+        here = linear(Index(loop.number))
+        ranges[Index(loop.number)] = replace(up_to(loop.size), depth=depth)
+        facts += [here - linear(value) for side, value in loop.bounds if side == "start"]
+        facts += [linear(value) - here - linear_constant(1) for side, value in loop.bounds if side == "stop"]
+    return all(never_negative(form, ranges, facts) for form in forms)
 
 
 def axis_name(number: int) -> str:

@@ -2,8 +2,9 @@
 
 An array is kept if inlining would repeat costly work: its body contains a costly primitive, and its reader's
 domain has more points than its own. An array over pairs is inlined anyway if it is read along plain axes:
-`hoist` later separates the parts that loops would repeat. Scalars that are lengths of arrays read by a loop
-are kept where such lengths read them: the loop's body reads them as consts.
+`hoist` later separates the parts that loops would repeat. An array that reads several others is kept where a
+window over it, as in a convolution, would read all of them at each of its points. Scalars that are lengths of
+arrays read by a loop are kept where such lengths read them: the loop's body reads them as consts.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from adcompiler.ir.nodes import Array, Const, Element, Func, Index, Map, Read, i
 from adcompiler.ir.walk import (
     Rewriter,
     arrays_of,
+    elements_of,
     is_number,
     lengths_read,
     postorder,
@@ -104,8 +106,13 @@ class _Inline(Rewriter):
             isinstance(i, Index) or is_const(n, 1) for i, n in zip(read.args, read.array.shape, strict=True)
         )
         pairs = sum(not isinstance(n, Const) for n in read.array.shape) > 1
-        cheap = not self.cost.get(read.array, True)
+        cheap = not self.cost.get(read.array, True) and (plain or own >= points or _reads_one(read.array))
         return (cheap or (plain and (own >= points or pairs))) and not is_number(read.array)
+
+
+def _reads_one(array: Map) -> bool:
+    """Whether a map reads no more than one element of other arrays."""
+    return sum(isinstance(e, Read) and bool(e.args) for e in elements_of((array.body,))) < 2
 
 
 class _InlineAll(_Inline):
