@@ -34,7 +34,7 @@ from adcompiler.ir.walk import (
 )
 from adcompiler.kernels.schedule.schedule import CPU, Style, schedule
 from adcompiler.kernels.schedule.schedule_tree import Loop, Schedule, Task, reads_of
-from adcompiler.ops.costs import is_function, nanoseconds
+from adcompiler.ops.costs import is_costly, is_function, nanoseconds
 
 
 class Part(NamedTuple):
@@ -134,16 +134,18 @@ class Materialiser(Rewriter):
 
 
 class Rows:
-    """Values stored as rows shared within one iteration of a nest."""
+    """Values stored as rows shared within one iteration of the loops around."""
 
     def candidates(self, func: Func, made: Schedule, style: Style) -> Sequence[Candidate]:
-        """The costly values over the axis of a nest and one other axis that several loops need."""
+        """The costly values over the outer axes of a nest and one other axis that several loops need."""
         shared = filter(_is_shared, uses(made, _of_a_row).values() if style.rows else ())
         return [Candidate((use,)) for found in shared for use in found]
 
     def holds(self, candidate: Candidate, array: Array, result: Array | None, made: Schedule) -> bool:
         """Whether at most a row is stored."""
-        return any(t.array is array and (t.dropped or not t.stored) for t in made.tasks)
+        return any(
+            t.array is array and (len(t.dropped) == array.rank - 1 or not t.stored) for t in made.tasks
+        )
 
     def pays(self, before: Schedule, after: Schedule, count: int) -> bool:
         """Always: a row is in cache."""
@@ -152,21 +154,19 @@ class Rows:
 
 def _is_shared(found: Sequence[Use]) -> bool:
     """Whether several loops compute a value, or one with loops inside."""
-    loops = {use.task.loops[use.task.order.index(use.part.axes[1])] for use in found}
+    loops = {use.task.loops[use.task.order.index(use.part.axes[-1])] for use in found}
     return len(loops) > 1 or any(isinstance(item, Loop) for loop in loops for item in loop.body)
 
 
 def _of_a_row(task: Task) -> Iterator[Part]:
-    """The costly operations over the axis of a nest and one other, both of them long."""
-    if len(task.order) < 2:
-        return
-    outer, *others = task.order
-    long = {k for k in others if not is_short(task.array.domain[k])}
+    """The costly operations over outer axes and one other, which is long."""
     for e in elements_of(task.array.elements):
-        if is_function(e) and outer in e.axes and len(e.axes) == 2:
-            (inner,) = e.axes - {outer}
-            if inner in long:
-                yield Part(e, (outer, inner))
+        outer = task.order[: len(e.axes) - 1]
+        inner = e.axes.difference(outer)
+        if outer and len(inner) == 1 and is_costly(e):
+            (axis,) = inner
+            if not is_short(task.array.domain[axis]):
+                yield Part(e, (*outer, axis))
 
 
 # -- recomputation -----------------------------------------------------------------------------------
