@@ -415,14 +415,19 @@ class Writer:
         return self.proven(index, size)
 
     def proven(self, index: Element, size: Element) -> bool:
-        """Whether an index is inside an axis by the ranges of the loops around it."""
-        loops = tuple(loop for loop in (*self.around, *self.loops) if not is_const(loop.size, 0))
+        """Whether an index is inside an axis by the ranges of the loops that it depends on and of those outside
+        of these: a read may stand outside of all other loops, which may have no iteration."""
+        at = linear(self.stood(index))
+        form = linear(size) - at - linear_constant(1)
+        axes = at.axes | form.axes
+        loops = [loop for loop in (*self.around, *self.loops) if not is_const(loop.size, 0)]
+        last = max((k for k, loop in enumerate(loops) if loop.number in axes), default=-1)
+        loops = loops[: last + 1]
+        if not axes <= {loop.number for loop in loops}:
+            return False
         key = index, size, *((loop.number, loop.size, *loop.bounds) for loop in loops)
         if key not in self.inside:
-            at = linear(self.stood(index))
-            axes = {axis for atom in at.terms if atom is not None for axis in atom.axes}
-            form = linear(size) - at - linear_constant(1)
-            self.inside[key] = axes <= {loop.number for loop in loops} and _hold((at, form), loops)
+            self.inside[key] = _hold((at, form), loops)
         return self.inside[key]
 
     def stood(self, index: Element) -> Element:
