@@ -415,7 +415,7 @@ class Writer:
         return self.proven(index, size)
 
     def proven(self, index: Element, size: Element) -> bool:
-        """Whether an index is inside an axis by the ranges of the loops that it depends on and of those outside
+        """Whether an index is inside an axis by the ranges of the loops that it depends on, and those outside
         of these: a read may stand outside of all other loops, which may have no iteration."""
         at = linear(self.stood(index))
         form = linear(size) - at - linear_constant(1)
