@@ -19,7 +19,7 @@ CONTRACT = """\
 HEADERS = ("math", "stdbool", "stddef", "stdint")
 # Compilers must not contract products with sums, and must keep to IEEE arithmetic.
 ARITHMETIC = """\
-#ifdef __FAST_MATH__
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
 #error "compile without -ffast-math: results would be wrong"
 #endif
 #if defined(__clang__)

@@ -29,21 +29,18 @@ from adcompiler.loopir.nodes import (
     Call,
     Compare,
     Expr,
-    For,
     Function,
-    If,
-    Invoke,
     Return,
-    Stmt,
     Var,
     all_of,
     literal,
 )
-from adcompiler.loopir.rewrite import Renamed, Restructurer
+from adcompiler.loopir.rewrite import Renamed
 from adcompiler.targets.c.bounds import Allocation, allocations
 from adcompiler.targets.c.expressions import UnknownError
 from adcompiler.targets.c.functions import INDENT, CFile, KernelBody
 from adcompiler.targets.c.names import check_name, local
+from adcompiler.targets.c.one_thread import OneThread
 from adcompiler.targets.c.values import INDEX_BITS, STORED, TYPES, CArray, CValue
 from adcompiler.targets.numba.ahead import comment
 
@@ -62,7 +59,8 @@ class CProgram:
         self.linkage = "static " * static
         self.kernel: Kernel = emit(scheduled(func))
         self.func = func = self.kernel.func
-        self.driver = self._driver()
+        self.order = OneThread(self.kernel)
+        self.driver = self.order.function(self.kernel.functions[-1])
         self.allocated = allocations(self.driver, self.kernel.sizes)
         _check_lengths(self.kernel, self.allocated)
         self.counts = dict(func.counts)
@@ -81,14 +79,10 @@ class CProgram:
         self.temporaries = [b for b in self.kernel.buffers if b.name not in direct]
         self.worked = [b for b in self.temporaries if not self.is_local(b)]
 
-    def _driver(self) -> Function:
-        """The function that calls those of nests, each in one block unless it leaves partial results."""
-        one_block = frozenset(k for k in range(len(self.kernel.nests)) if not self.has_parts(k))
-        return _OneBlock(one_block).function(self.kernel.functions[-1])
-
     def is_local(self, buffer: Buffer) -> bool:
         """Whether a temporary is so small that it is on the stack."""
-        return buffer.nest is None and buffer.is_small
+        one = buffer.nest is None or buffer.nest not in self.order.divided or buffer.nest in self.order.added
+        return one and buffer.is_small
 
     # -- signatures ----------------------------------------------------------------------------
 
@@ -146,11 +140,10 @@ class CProgram:
     def _size(self) -> str:
         plan = _Plan(self)
         total = plan.all_bytes()
-        lines = [*plan.counts(), *plan.lines()]
-        lines += (
-            ["size_t _bytes = 0;", *(f"_bytes += {n};" for n in total), "return _bytes;"] if total else []
-        )
-        return _function(self.size_declaration, lines or ["return 0;"])
+        if not total:
+            return _function(self.size_declaration, ["return 0;"])
+        lines = [*plan.lines(), "size_t _bytes = 0;", *(f"_bytes += {n};" for n in total), "return _bytes;"]
+        return _function(self.size_declaration, [*plan.counts(lines), *lines])
 
     def _call(self) -> str:
         plan = _Plan(self)
@@ -163,7 +156,7 @@ class CProgram:
         called = self._called(passed, plan)
         plan.read.update(n for n in passed[1] if n not in self.sizes)
         plan.read.update(n for n in (*blocks, *checks) if not n.isdigit())
-        lines = [*plan.counts(), *(f"if ({n} < 0)\n{INDENT * 2}return 1;" for n in self._signed())]
+        lines = [f"if ({n} < 0)\n{INDENT * 2}return 1;" for n in self._signed()]
         lines += plan.lines()
         lines += [f"if ({c})\n{INDENT * 2}return 1;" for c in checks]
         lines += self._memory(sizes)
@@ -174,7 +167,7 @@ class CProgram:
         for result, name in zip(self.func.results, self.results, strict=True):
             if not result.rank:
                 lines.append(f"*{name} = {self._number(result)};")
-        return _function(self.declaration, [*lines, "return 0;"])
+        return _function(self.declaration, [*plan.counts(lines), *lines, "return 0;"])
 
     def _signed(self) -> list[str]:
         return [n for k, n in enumerate(self.sizes) if k not in self.counts]
@@ -207,10 +200,6 @@ class CProgram:
 
     def _called(self, passed: tuple[list[str], list[str]], plan: _Plan) -> str:
         return ", ".join([*passed[0], *passed[1], *(f"&{out}" for out in self.outs)])
-
-    def has_parts(self, nest: int) -> bool:
-        """Whether a nest leaves a partial result for each block."""
-        return any(b.nest == nest and b.name not in self.kernel.rows for b in self.kernel.buffers)
 
     def _length(self, length: Element, sizes: Sequence[str]) -> str:
         if isinstance(length, Const):
@@ -264,10 +253,11 @@ class _Plan:
         self.writer.add(Assign(name, value))
         return name
 
-    def counts(self) -> list[str]:
-        """The lengths that parameters give."""
-        program = self.program
-        pairs = ((program.sizes[k], program.inputs[position]) for k, position in program.counts.items())
+    def counts(self, lines: Sequence[str]) -> list[str]:
+        """The lengths that parameters give, as far as statements need them."""
+        program, words = self.program, set(re.findall(r"\w+", " ".join(lines)))
+        pairs = [(program.sizes[k], program.inputs[position]) for k, position in program.counts.items()]
+        pairs = [pair for pair in pairs if pair[0] in words]
         return [f"const int64_t {size} = {given} > 0 ? {given} : 0;" for size, given in pairs]
 
     def length(self, length: Element) -> str:
@@ -284,7 +274,7 @@ class _Plan:
     def partition(self, nest: int) -> tuple[str, str]:
         """The iterations of a block of a nest, and the number of blocks."""
         if nest not in self.partitions:
-            if self.program.has_parts(nest):
+            if nest in self.program.order.divided:
                 rows = self.assign("rows", rows_of(self.writer, self.kernel, nest))
                 blocks = blocks_of(self.writer, self.kernel, nest, Var(rows))
                 self.partitions[nest] = rows, self.assign("blocks", blocks)
@@ -296,9 +286,13 @@ class _Plan:
         """The numbers that the kernel takes for all nests."""
         return [n for k in range(len(self.kernel.nests)) for n in reversed(self.partition(k))]
 
+    def number(self, nest: int) -> str:
+        """The number of blocks whose partial results have memory."""
+        return "1" if nest in self.program.order.added else self.partition(nest)[1]
+
     def array_lengths(self, nest: int | None, shape: Sequence[Element]) -> list[str]:
         """The lengths of an array, of which one is the number of blocks."""
-        return [*([] if nest is None else [self.partition(nest)[1]]), *map(self.length, shape)]
+        return [*([] if nest is None else [self.number(nest)]), *map(self.length, shape)]
 
     def all_bytes(self, but_last: bool = False) -> list[str]:
         """The bytes of all arrays in the work memory, without those of the last one if it is left out."""
@@ -322,7 +316,7 @@ class _Plan:
 
     def bytes(self, buffer: Buffer) -> str:
         """The bytes of a temporary."""
-        factors = [] if buffer.nest is None else [self.partition(buffer.nest)[1]]
+        factors = [] if buffer.nest is None else [self.number(buffer.nest)]
         for n in buffer.shape:
             factors.append(self.program.sizes[n.number] if isinstance(n, Size) else self.length(n))
         self.read.update(f for f in factors if not f.isdigit())
@@ -365,25 +359,6 @@ class _PlanBody(KernelBody):
     def give(self, values: Sequence[Expr]) -> None:
         for value in values:
             self.value(value)
-
-
-class _OneBlock(Restructurer):
-    """Runs some nests as one block: not at all if there are no iterations."""
-
-    def __init__(self, nests: frozenset[int]) -> None:
-        self.names = {f"nest{k}" for k in nests}
-
-    def function(self, function: Function) -> Function:
-        return replace(function, body=self.body(function.body))
-
-    def stmt(self, s: Stmt) -> Stmt:
-        match s:
-            case For(body=[Invoke(name=name, args=(_, _, Call(args=(_, size)), *others))]) if (
-                name in self.names
-            ):
-                called = Invoke(name, (literal(0), literal(0), size, *others))
-                return If(Compare(">", size, literal(0)), [called])
-        return super().stmt(s)
 
 
 def _check_lengths(kernel: Kernel, allocated: Sequence[Allocation]) -> None:

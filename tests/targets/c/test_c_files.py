@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 import shlex
 import shutil
@@ -142,6 +143,16 @@ def test_how_often_a_loop_runs_does_not_change_the_code(tmp_path):
             found = exported.called(library, what, 0.5)[1]
             np.testing.assert_allclose(found[0], jit(source, what, (0.5,))[0], rtol=1e-12)
     assert sizes[0] == sizes[1]
+
+
+def test_sums_need_no_memory(tmp_path):
+    """Partial sums of long arrays are added up as they come: in the order of kernels, and as accurate."""
+    exported = Exported(tmp_path, "def f(x: f32[n]):\n    return sum(x), max(x), (x[1:] * x[:-1]).sum()\n")
+    library, x = exported.library(), np.full(3_000_000, 0.1, np.float32)
+    library.f_work_size.restype = ctypes.c_size_t
+    assert library.f_work_size(ctypes.c_int64(x.size)) == 0
+    found = exported.called(library, "value", x)[1]
+    np.testing.assert_allclose(found, [x.sum(dtype=float), x[0], (x[1:] ** 2).sum(dtype=float)], rtol=2e-4)
 
 
 def test_the_same_text_every_time(tmp_path):
