@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from adcompiler.api.function import Function
 from adcompiler.cli.arguments import names_of
 from adcompiler.cli.c_source import ABIS, c_texts, casadi_texts
 from adcompiler.cli.completion import parameters_in
@@ -21,7 +22,8 @@ from adcompiler.cli.output import AsJson, Text
 from adcompiler.cli.programs import DIRECTIONAL, WHATS, ExportedProgram, listed, programs_of
 from adcompiler.cli.source import Source, function_of
 from adcompiler.cli.types import Types, note, typed, untyped
-from adcompiler.errors import Error, ShapeError
+from adcompiler.errors import DtypeError, Error, ShapeError
+from adcompiler.ir.textform.dot import dot
 from adcompiler.runtime.reports.show import toolkit
 from adcompiler.targets.cuda.ahead import build, parsed_arch
 from adcompiler.targets.numba.ahead import SHIMS, CFunction, comment, compile_ahead
@@ -35,7 +37,7 @@ Examples:
   adc build "sum((a * x - y)**2)" --types "f64, f64[n], f64[n]" --name loss -o lib
   adc build model.adc:loss --what value,grad,hvp --wrt b1,b2 -o lib
 """
-FORMS = ("library", "c", "ptx", "cubin")
+FORMS = ("library", "c", "latex", "dot", "ptx", "cubin")
 # The memory of arrays whose lengths the program computes, as numba's code asks for it: aligned, behind what
 # counts the references to it (MemInfo in numba's nrt.cpp). NULL is a MemoryError, so a status other than 0.
 OWNED = """\
@@ -81,7 +83,8 @@ def build_source(
         str,
         typer.Option(
             metavar="FORMS",
-            help="What to write: library, C99 source as c, or kernels for CUDA as ptx, cubin.",
+            help="What to write: library, C99 source as c, equations as latex, graphs of programs as dot, or "
+            "kernels for CUDA as ptx, cubin.",
         ),
     ] = "library",
     arch: Annotated[str, typer.Option(metavar="ARCH", help="The CUDA devices to compile for.")] = "sm_80",
@@ -131,6 +134,9 @@ def build_source(
         output.mkdir(parents=True, exist_ok=True)
         files += [written(output / file, text) for file, text in made_c.texts.items()]
         declarations |= made_c.declarations
+    if texts := _texts(of_types, name, programs, forms):
+        output.mkdir(parents=True, exist_ok=True)
+        files += [written(output / file, text) for file, text in texts.items()]
     if "library" in forms:
         made = {n: compile_ahead(p.func, n, native, p.compared) for n, p in programs.items()}
         output.mkdir(parents=True, exist_ok=True)
@@ -141,6 +147,22 @@ def build_source(
     whats = {n: p.what for n, p in programs.items()} or dict.fromkeys(declarations, abi)
     functions = [{"name": n, "what": w, "declaration": declarations.get(n)} for n, w in whats.items()]
     return Text("\n".join(map(str, files)), {"files": files, "functions": functions})
+
+
+def _texts(
+    f: Function, name: str, programs: dict[str, ExportedProgram], forms: Sequence[str]
+) -> dict[str, str]:
+    """The texts for readers, by the names of their files."""
+    found: dict[str, str] = {}
+    if "latex" in forms:
+        try:
+            equations = f.latex(gradient=True)
+        except (ShapeError, DtypeError):  # no scalar, or nothing to differentiate
+            equations = f.latex()
+        found[f"{name}.tex"] = f"\\[\n{equations}\n\\]\n"
+    if "dot" in forms:
+        found |= {f"{key}.dot": dot(p.func) for key, p in programs.items()}
+    return found
 
 
 def _check_options(forms: Sequence[str], sparse: bool, abi: str, what: str | None, wrt: str | None) -> None:
