@@ -27,6 +27,7 @@ from adcompiler.ir.textform.dot import dot
 from adcompiler.runtime.reports.show import toolkit
 from adcompiler.targets.cuda.ahead import build, parsed_arch
 from adcompiler.targets.numba.ahead import SHIMS, CFunction, comment, compile_ahead
+from adcompiler.targets.numba.standalone import python_file
 
 EXAMPLES = """\b
 Examples:
@@ -37,7 +38,7 @@ Examples:
   adc build "sum((a * x - y)**2)" --types "f64, f64[n], f64[n]" --name loss -o lib
   adc build model.adc:loss --what value,grad,hvp --wrt b1,b2 -o lib
 """
-FORMS = ("library", "c", "latex", "dot", "ptx", "cubin")
+FORMS = ("library", "c", "python", "latex", "dot", "ptx", "cubin")
 # The memory of arrays whose lengths the program computes, as numba's code asks for it: aligned, behind what
 # counts the references to it (MemInfo in numba's nrt.cpp). NULL is a MemoryError, so a status other than 0.
 OWNED = """\
@@ -83,8 +84,8 @@ def build_source(
         str,
         typer.Option(
             metavar="FORMS",
-            help="What to write: library, C99 source as c, equations as latex, graphs of programs as dot, or "
-            "kernels for CUDA as ptx, cubin.",
+            help="What to write: library, C99 source as c, a file for numba as python, equations as latex, "
+            "graphs of programs as dot, or kernels for CUDA as ptx, cubin.",
         ),
     ] = "library",
     arch: Annotated[str, typer.Option(metavar="ARCH", help="The CUDA devices to compile for.")] = "sm_80",
@@ -152,8 +153,10 @@ def build_source(
 def _texts(
     f: Function, name: str, programs: dict[str, ExportedProgram], forms: Sequence[str]
 ) -> dict[str, str]:
-    """The texts for readers, by the names of their files."""
+    """The texts of Python and for readers, by the names of their files."""
     found: dict[str, str] = {}
+    if "python" in forms:
+        found[f"{name}.py"] = python_file({n: (p.func, p.compared) for n, p in programs.items()})
     if "latex" in forms:
         try:
             equations = f.latex(gradient=True)

@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from adcompiler.errors import DtypeError
-from adcompiler.ir.nodes import Array, Func, Shape, Size
+from adcompiler.frontend.values.sizes import Constraint
+from adcompiler.ir.nodes import Array, Func, Shape, Size, const
 from adcompiler.ir.types import NUMPY, Dtype
 from adcompiler.kernels.emit.block_partition import plan_lines
 from adcompiler.kernels.emit.emitter import emit
@@ -25,14 +26,15 @@ from adcompiler.pytree.containers import Container
 from adcompiler.pytree.kinds import ArgType, Kind, Static
 from adcompiler.targets.numba import modules
 
+ONE = const(1, "i64")
 Structure = Any
 Specialise = Callable[[Sequence[Kind]], tuple[Func, Structure]]
 
 
-def wrapper_source(kernel: Kernel, after: str = "") -> str:
+def wrapper_source(kernel: Kernel, after: str = "", compared: Sequence[Constraint] = ()) -> str:
     """The kernel's source and `call(*inputs)`, which returns a tuple of the results.
 
-    `after` is further source of the module.
+    `after` is further source of the module, `compared` what has to hold between the lengths of a call.
     """
     func = kernel.func
     writer = Writer(kernel.arrays, kernel.sizes, (), {})
@@ -48,6 +50,10 @@ def wrapper_source(kernel: Kernel, after: str = "") -> str:
                 writer.line(f'    raise ValueError("axis {axis} of {name} has a length that does not fit")')
     for number, position in func.counts:
         writer.line(f"{kernel.sizes[number]} = max({params[position]}, 0)")
+    for one in compared:
+        reach, left, right = (writer.text(n or ONE, ATOM) for n in (one.reach, one.left, one.right))
+        writer.line(f"if {reach} > 0 and {left} {'<' if one.at_least else '!='} {right}:")
+        writer.line("    raise ValueError('lengths do not fit')")
     for k in range(len(kernel.nests)):
         plan_lines(writer, kernel, k)
     for buffer in kernel.buffers:
