@@ -83,6 +83,11 @@ def pytest_configure() -> None:
     gc.disable()  # until all tests are collected: they stay
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long tests begin first, so that no process ends with one of them alone."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 def pytest_collection_finish() -> None:
     """Garbage collection skips the thousands of tests, as do those who ask the collector for references."""
     gc.collect()

@@ -114,7 +114,12 @@ def run(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             assert tidy(printed) == tidy(block.expected), f"{page.name}:{block.line}"
 
 
-@pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES])
+def case(page):
+    marks = [pytest.mark.long] if page.name == "language.md" else []
+    return pytest.param(page, id=str(page.relative_to(ROOT)), marks=marks)
+
+
+@pytest.mark.parametrize("page", map(case, PAGES))
 def test_page_runs_as_written(page, tmp_path, monkeypatch):
     run(page, tmp_path, monkeypatch)
 

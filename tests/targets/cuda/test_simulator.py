@@ -67,6 +67,7 @@ def run(files: list[str], *options: str, **settings: int) -> None:
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
 
 
+@pytest.mark.long
 @pytest.mark.slow_when(lambda name: name in ("loops", "host loops"))
 @pytest.mark.parametrize("name", QUICK)
 def test_the_cpus_tests_pass(name: str) -> None:
