@@ -10,25 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from adcompiler.ad.guards import TRUE, both
-from adcompiler.analysis.predicates import scalar_ties
+from adcompiler.ad.spots import Spot, spots
 from adcompiler.ir.nodes import (
     Accumulate,
-    Apply,
     Array,
     Const,
     Element,
     Index,
     Map,
     Read,
-    Select,
     closed,
     const,
     identity,
     is_const,
     select,
 )
-from adcompiler.ir.walk import operands, substitute
 from adcompiler.ops.build import apply
 
 SHORT_ROW = 8  # elements up to which a row is collected whole
@@ -59,66 +55,19 @@ def row_cotangents(whole: Array, row: Array) -> list[RowCotangent]:
     return [RowCotangent(whole, (row,))] if spots is None else [_collected(whole, row, s) for s in spots]
 
 
-@dataclass(frozen=True)
-class _Spot:
-    """A value at one place of some axes, where a condition holds."""
-
-    ties: dict[int, Element]
-    guard: Element
-    value: Element
-
-
-def _spots(row: Array) -> list[_Spot] | None:
+def _spots(row: Array) -> list[Spot] | None:
     """The terms of a row, if each is zero but at one place of a long axis."""
-    if not isinstance(row, Map):
-        return None
-    found: list[_Spot] = []
-    work = [row.body]
-    while work:
-        match work.pop():
-            case Apply(op="add", args=args):
-                work += reversed(args)
-            case Select(args=(guard, then, zero)) if is_const(zero, 0):
-                spot = _spot(guard, then, row)
-                if spot is not None:
-                    found.append(spot)
-                elif isinstance(guard, Apply) and guard.op == "logical_or":
-                    work.append(then)  # its terms are zero where the condition does not hold
-                else:
-                    return None
-            case Const(value=0):
-                pass
-            case _:
-                return None
-    return found or None
+    found = spots(row.body) if isinstance(row, Map) else None
+    return found if found is not None and all(_is_long(row.shape[k] for k in s.ties) for s in found) else None
 
 
-def _spot(guard: Element, value: Element, row: Map) -> _Spot | None:
-    ties: dict[int, Element] = {}
-    rest: list[Element] = []
-    for condition in operands(guard, "logical_and"):
-        tie = next((t for t in scalar_ties(condition) if t[0] not in ties), None)
-        if tie is None:
-            rest.append(condition)
-        else:
-            ties[tie[0]] = tie[1]
-    long = any(not (isinstance(n, Const) and n.value <= SHORT_ROW) for n in (row.shape[k] for k in ties))
-    return _Spot(ties, _all(rest), value) if long else None
+def _is_long(lengths: Iterable[Element]) -> bool:
+    return any(not (isinstance(n, Const) and n.value <= SHORT_ROW) for n in lengths)
 
 
-def _all(conditions: Iterable[Element]) -> Element:
-    found: Element = TRUE
-    for condition in conditions:
-        found = both(found, condition)
-    return found
-
-
-def _collected(whole: Array, row: Array, spot: _Spot) -> RowCotangent:
+def _collected(whole: Array, row: Array, spot: Spot) -> RowCotangent:
     """What an iteration collects of one term: its values over the axes without a place, then the places."""
-    free = [k for k in range(row.rank) if k not in spot.ties]
-    at: dict[int, Element] = {k: Index(p) for p, k in enumerate(free)} | spot.ties
-    body = spot.value if spot.guard is TRUE else select(spot.guard, spot.value, const(0, row.dtype))
-    values = closed(tuple(row.shape[k] for k in free), substitute(body, at))
+    values = closed(tuple(row.shape[k] for k in spot.free(row.rank)), spot.inside(row.rank))
     places = [Map((), place) for place in spot.ties.values()]
     numbers = {axis: 1 + p for p, axis in enumerate(spot.ties)}
     return RowCotangent(whole, (values, *places), tuple(numbers.get(k) for k in range(row.rank)))

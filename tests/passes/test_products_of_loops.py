@@ -52,3 +52,26 @@ def test_the_gradient_of_weights_is_one_sum_over_iterations_and_cases():
     func = gradient.trace(gradient.describe(args, {})[0]).func
     sums = [a for a in arrays_of(func.roots) if isinstance(a, Reduce) and a.op == "sum" and a.rank == 2]
     assert [len(a.reduced) for a in sums] == [2, 2, 2]  # x @ w, h @ u, (z * h) @ u
+
+
+GATES = """def f(x: f64[t, b, d], h: f64[b, n], w: f64[2, d, n], u: f64[2, n, n]):
+    for k in range(t):
+        z = sigmoid(x[k] @ w[0] + h @ u[0])
+        h = (1 - z) * h + z * tanh(x[k] @ w[1] + (z * h) @ u[1])
+    return sum(h * h)"""
+
+
+def test_so_are_those_of_weights_at_fixed_places_of_one_array():
+    x, h, w, u = arguments(5, 3, 2, 4)
+    args = x, h, np.stack([w, w + 0.1]), np.stack([u, u * 0.5])
+    gradient = adc.grad(adc.compile(GATES))
+    func = gradient.trace(gradient.describe(args, {})[0]).func
+    sums = [a for a in arrays_of(func.roots) if isinstance(a, Reduce) and a.op == "sum" and a.rank == 2]
+    assert [len(a.reduced) for a in sums] == [2, 2, 2, 2]
+    slow = adc.compile(GATES, backend="numpy")
+    for found, expected in zip(gradient(*args), adc.grad(slow)(*args), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    for found, expected in zip(
+        adc.hvp(adc.compile(GATES))(args, args), adc.hvp(slow)(args, args), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11)

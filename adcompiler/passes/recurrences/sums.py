@@ -13,10 +13,11 @@ from functools import partial, reduce
 from types import MappingProxyType
 
 from adcompiler.ad.guards import both, negation
+from adcompiler.ad.spots import Spot, spots
 from adcompiler.analysis.affine import linear
 from adcompiler.analysis.predicates import guarded, scalar_ties, ties
 from adcompiler.ir.batch import batch, shifted
-from adcompiler.ir.bodies import Body, Carried, build, dependents, opened, reached, varying, with_roots
+from adcompiler.ir.bodies import Body, Carried, build, dependents, fresh, opened, reached, varying, with_roots
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -85,7 +86,8 @@ def _split(loop: Loop) -> list[Array]:
     """The results of a loop; those it only adds up are computed outside."""
     if loop.length is None:
         return list(loop.items)
-    body = opened(loop)
+    given = opened(loop)
+    body, placed = _by_places(given)
     slots = {c.slot for c in body.carried}
     added = {c: a for c in body.carried if (a := addend(c.slot, c.result)) is not None}
     added = {c: _opened(c, a, slots) if c.slot.rank > 1 else a for c, a in added.items()}
@@ -106,7 +108,7 @@ def _split(loop: Loop) -> list[Array]:
         if not bad:
             break
         added = {c: a for c, a in added.items() if c not in bad}
-    if not added:
+    if not added or (placed and not any(c in added for parts in placed.values() for c, _ in parts)):
         return list(loop.items)
     others = (*(c.result for c in rest), *outs)
     built = build(with_roots(replace(body, carried=tuple(rest), outs=outs), others, rest))
@@ -122,7 +124,54 @@ def _split(loop: Loop) -> list[Array]:
         c: _least(c.init, a, loop.length, every) if c in least else total(c.init, a, loop.length, every)
         for c, a in added.items()
     }
-    return [*(totals[c] if c in totals else kept[c] for c in body.carried), *built.outs[: len(body.outs)]]
+    finals = {c: totals[c] if c in totals else kept[c] for c in body.carried}
+    finals |= {c: _at_places(c.init, [(finals[p], s) for p, s in parts]) for c, parts in placed.items()}
+    return [*(finals[c] for c in given.carried), *built.outs[: len(body.outs)]]
+
+
+def _by_places(body: Body) -> tuple[Body, dict[Carried, list[tuple[Carried, Spot]]]]:
+    """A body that carries a separate sum for each fixed place at which it adds sums to a carried array, as in
+    the gradient of `x @ W[0]`; and these sums."""
+    slots, inside = {c.slot for c in body.carried}, varying(body)
+    placed: dict[Carried, list[tuple[Carried, Spot]]] = {}
+    carried: list[Carried] = []
+    for c in body.carried:
+        element = addend(c.slot, c.result) if c.slot.rank > 1 else None
+        found = None if element is None else spots(_opened(c, element, slots))
+        rest = (*(o.result for o in body.carried if o is not c), *body.outs)
+        if found is None or not _are_fixed_sums(found, inside) or c.slot in reached(rest, slots):
+            carried.append(c)
+            continue
+        placed[c] = [(_separate(c, spot), spot) for spot in found]
+        carried += [part for part, _ in placed[c]]
+    return (replace(body, carried=tuple(carried)), placed) if placed else (body, placed)
+
+
+def _are_fixed_sums(found: Iterable[Spot], inside: Collection[Array]) -> bool:
+    """Whether spots are at the same places in all iterations, and their values are sums."""
+    return all(
+        not any(a in inside for a in read_by((s.guard, *s.ties.values())))
+        and isinstance(s.value, Read) and isinstance(s.value.array, Reduce) and s.value.array.rank
+        for s in found
+    )  # fmt: skip
+
+
+def _separate(carried: Carried, spot: Spot) -> Carried:
+    """The sum of a spot's values."""
+    shape = tuple(carried.slot.shape[k] for k in spot.free(carried.slot.rank))
+    slot = fresh(carried.slot.dtype, shape)
+    added = apply("add", element_of(slot), spot.inside(carried.slot.rank))
+    return Carried(Map(shape, const(0, slot.dtype)), slot, Map(shape, added))
+
+
+def _at_places(init: Array, parts: Iterable[tuple[Array, Spot]]) -> Array:
+    """An array, with sums added at their places."""
+    body: Element = element_of(init)
+    for part, spot in parts:
+        here = [apply("equal", Index(k), place) for k, place in spot.ties.items()]
+        value = Read(part, tuple(identity(init.shape)[k] for k in spot.free(init.rank)))
+        body = apply("add", body, select(reduce(both, here), value, const(0, init.dtype)))
+    return Map(init.shape, body)
 
 
 def _decided(elements: Iterable[Element], slots: set[Array]) -> list[Array]:
