@@ -36,9 +36,10 @@ from adcompiler.loopir.nodes import (
     literal,
 )
 from adcompiler.loopir.rewrite import Renamed
+from adcompiler.targets.c.body import INDENT
 from adcompiler.targets.c.bounds import Allocation, allocations
 from adcompiler.targets.c.expressions import UnknownError
-from adcompiler.targets.c.functions import INDENT, CFile, KernelBody
+from adcompiler.targets.c.functions import CFile, KernelBody
 from adcompiler.targets.c.names import check_name, local
 from adcompiler.targets.c.one_thread import OneThread
 from adcompiler.targets.c.values import INDEX_BITS, STORED, TYPES, CArray, CValue

@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from adcompiler.kernels.emit.block_partition import lengths
-from adcompiler.targets.c.functions import INDENT
+from adcompiler.targets.c.body import INDENT
 from adcompiler.targets.c.program import WORK, CProgram
 from adcompiler.targets.c.tables import SparseValues, table
 from adcompiler.targets.c.values import STORED

@@ -168,6 +168,19 @@ def test_object_code_calls_only_the_mathematical_library_and_has_no_state(tmp_pa
     assert not symbols.keys() & set("BbCDdGgSs")
 
 
+@pytest.mark.slow_when(lambda model: model != "neighbours")
+@pytest.mark.parametrize("model", MODELS)
+def test_the_same_bits_at_every_level_of_optimisation(tmp_path, model):
+    """Also for processors that fuse products and sums, and for the dialect of GNU, which allows it."""
+    source, args, whats = MODELS[model]
+    exported = Exported(tmp_path, source, ",".join(whats))
+    found = []
+    for k, options in enumerate((("-O0",), ("-O2",), ("-O3", "-march=native", "-std=gnu11"))):
+        library = ctypes.CDLL(str(exported.compile("-fPIC", "-shared", *options, output=f"{k}.so")))
+        found.append([a.tobytes() for what in whats for a in exported.called(library, what, *args)[1]])
+    assert found[0] == found[1] == found[2]
+
+
 SANITIZED = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
