@@ -38,6 +38,7 @@ from adcompiler.ir.nodes import (
     is_const,
     select,
 )
+from adcompiler.ir.origins import follow
 from adcompiler.ir.walk import (
     arrays_of,
     arrays_read,
@@ -65,10 +66,13 @@ class _Outline(Replace):
         own = identity(array.shape)
         axes = frozenset(i.axis for i in own if isinstance(i, Index))
         new: dict[Element, Element] = {}
+        arrays: dict[Element, Array] = {}
         for e in elements_of((array.body,)):
-            made = with_args(e, tuple(new[a] for a in e.args))
-            stored = e is not array.body and e.axes == axes and _is_function(e)
-            new[e] = Read(Map(array.shape, made), own) if stored else made
+            new[e] = made = with_args(e, tuple(new[a] for a in e.args))
+            if e is not array.body and e.axes == axes and _is_function(e):
+                arrays[e] = Map(array.shape, made)
+                new[e] = Read(arrays[e], own)
+        follow(arrays, new)
         return Map(array.shape, new[array.body])
 
 

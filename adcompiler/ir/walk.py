@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -26,7 +26,7 @@ from adcompiler.ir.nodes import (
     Select,
     Size,
 )
-from adcompiler.ir.origins import follow
+from adcompiler.ir.origins import follow, tracked
 from adcompiler.ir.ruled import Ruled, slots_of
 
 N = TypeVar("N")
@@ -141,8 +141,8 @@ def rewrite(
     memo: dict[Element, Element] | None = None,
 ) -> tuple[Element, ...]:
     """Rebuild elements bottom-up: `visit` receives each with its arguments rewritten already."""
-    fresh = memo is None
     memo = {} if memo is None else memo
+    known = len(memo)
     roots = tuple(roots)
     if all(root in memo for root in roots):
         return tuple(memo[root] for root in roots)
@@ -150,9 +150,14 @@ def rewrite(
         if element not in memo:
             args = element.args
             memo[element] = visit(with_args(element, tuple([memo[a] for a in args])) if args else element)
-    if fresh:
-        follow(memo)
+    if tracked() is not None:
+        follow(_latest(memo, known))
     return tuple(memo[root] for root in roots)
+
+
+def _latest(entries: dict[Any, Any], known: int) -> dict[Any, Any]:
+    """The entries behind the first `known` ones."""
+    return dict(reversed([*islice(reversed(entries.items()), len(entries) - known)]))
 
 
 def substitute(
@@ -231,9 +236,10 @@ class Rewriter:
         self.elements: dict[Element, Element] = {}
         self.loops: dict[Loop, Loop] = {}
         self.bodies: list[Rewriter] = []
+        self.followed: dict[int, int] = {}  # how many entries of `became` the table of origins has
 
     @property
-    def became(self) -> tuple[Mapping[Any, Any], ...]:
+    def became(self) -> tuple[dict[Any, Any], ...]:
         """What nodes became, step by step."""
         return self.arrays, self.elements
 
@@ -276,8 +282,16 @@ class Rewriter:
         for array in postorder(results, lambda a: () if a in self.arrays else arrays_read(a)):
             if array not in self.arrays:
                 self.arrays[array] = self.array(array if self.stays(array) else self._rebuilt(array))
-        follow(*self.became)
+                if tracked() is not None:
+                    self._follow()
         return tuple(self.arrays[r] for r in results)
+
+    def _follow(self) -> None:
+        """Record what nodes became since the last time: before their readers, which may take over parts of
+        them."""
+        fresh = [_latest(each, self.followed.get(id(each), 0)) for each in self.became]
+        self.followed |= {id(each): len(each) for each in self.became}
+        follow(*fresh)
 
     def _rebuilt(self, array: Array) -> Array:
         """An array of what became of its parts."""

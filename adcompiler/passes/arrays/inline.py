@@ -9,7 +9,7 @@ arrays read by a loop are kept where such lengths read them: the loop's body rea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from adcompiler.ir.loop import Item
@@ -65,7 +65,7 @@ class _Inline(Rewriter):
         return super().run(results)
 
     @property
-    def became(self) -> tuple[Mapping[Any, Any], ...]:
+    def became(self) -> tuple[dict[Any, Any], ...]:
         return (*super().became, *self.rewritten.values())
 
     def array(self, array: Array) -> Array:

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from adcompiler.ir.bodies import Replace
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import Array, Call, Const, Element, Func, Index, Map, Node, Read, closed
+from adcompiler.ir.origins import follow
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, is_computed, postorder, with_args
 from adcompiler.ops.costs import is_function
@@ -98,6 +99,7 @@ class _Before:
             value = Index(0)
         if value is not None:
             self.values[element] = value
+            follow({element: value})
             if made:
                 self.rows.add(element)
 

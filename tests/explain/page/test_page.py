@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
 from html.parser import HTMLParser
+from itertools import accumulate
 
 import numpy as np
 import pytest
@@ -21,6 +23,17 @@ LOOP = """def f(x, rate):
         x = x + rate * s
     return x if x > 0 else 2.0 * x
 """
+
+
+NAMED = re.compile(r"(?:math\.)?(exp|log|tanh|sqrt)\(")
+
+
+def called(text):
+    """The function that a text is a call of; None if it is anything else."""
+    found = NAMED.match(text)
+    depths = accumulate((c == "(") - (c == ")") for c in text)
+    ends = [k for k, depth in enumerate(depths) if text[k] == ")" and not depth]
+    return found[1] if found and ends[:1] == [len(text) - 1] else None
 
 
 class Explored:
@@ -130,6 +143,52 @@ def test_definitions_that_are_called():
 def test_functions_of_the_prelude_are_at_their_call():
     page = Explored(adc.compile("sum(expm(A))"), np.ones((2, 2)))
     assert page.parts("ir", "expm(A)")
+
+
+FUSED = {
+    "inlined": """def f(x, w, v):
+    h = tanh(x * w)
+    g = exp(-h) + sqrt(v * v + 1.0)
+    return sum(log(1.0 + g) * h)
+""",
+    "products": """def f(x, w, v):
+    A = outer(x, w)
+    u = A @ A
+    h = 0.5 * u * (1.0 + tanh(0.8 * (u + 0.04 * u**3)))
+    return sum((h @ A) * v)
+""",
+    "softmax": """def f(x, w, v):
+    p = exp(x - max(x))
+    q = p / sum(p)
+    return -sum(log(q) * tanh(w)), sum(q * v)
+""",
+    "loop": """def f(x, w, v):
+    h = tanh(v)
+    for k in range(3):
+        h = tanh(h * w + x) * exp(-h)
+    return sum(sqrt(h * h + v * v))
+""",
+    "rows": """def f(x, w, v):
+    total = 0.0
+    for k in range(len(x)):
+        total = log(exp(total * 0.5) + exp(x[k] * v[k]))
+    return total * tanh(w[0])
+""",
+}
+
+
+@pytest.mark.parametrize("text", FUSED.values(), ids=FUSED)
+def test_functions_come_from_where_they_are_written(text):
+    """However the program is rewritten, an `exp` of a kernel lights up for an expression with an `exp`."""
+    page = Explored(adc.compile(text), *[np.ones(3)] * 3, assembles=False)
+    for key in ("ir", "forward", "propagate", "kernel"):
+        for tab in page.columns[key].tabs:
+            for line in tab.lines:
+                for mark in line.marks:
+                    name = called(line.text[mark.start : mark.end])
+                    if name and not mark.derivative:
+                        places = [page.page.places.text(place) for place in mark.places]
+                        assert any(name in p for p in places), (key, tab.title, line.text, places)
 
 
 def test_the_assembly_has_the_places_of_its_statements():
