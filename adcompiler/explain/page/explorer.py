@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, Protocol
 
@@ -43,6 +43,8 @@ class Tab:
     title: str
     lines: Sequence[Line]
     omitted: int = 0  # lines beyond the most that are shown
+    first: int = 1  # the number of the first line
+    begin: int = 1  # the line to show first
 
 
 @dataclass(frozen=True)
@@ -186,9 +188,10 @@ def _title(forward: Func, usual: Pattern, present: Pattern) -> str:
 
 
 def _source_column(f: Explored, places: Places) -> Column:
-    name = places.source.name
-    note = "" if name.startswith("<") else f"{name}, from line {places.source.first_line}"
-    return Column("source", "Source", note, [_tab("source", places.listing())])
+    name, first = places.source.name, places.source.first_line
+    begin = first if f.closure is None else f.closure.definition.span.line + first - 1
+    tab = replace(_tab("source", places.listing()), first=first, begin=begin)
+    return Column("source", "Source", "" if name.startswith("<") else name, [tab])
 
 
 def _programs_columns(programs: Programs, places: Places) -> Iterator[Column]:

@@ -149,7 +149,10 @@ def _tab_list(column: Column) -> str:
 
 
 def _panel(column: Column, k: int, tab: Tab) -> str:
-    lines = "".join(map(_line, tab.lines))
+    numbers = range(tab.first, tab.first + len(tab.lines))
+    lines = "".join(
+        _line(line, number, number == tab.begin) for line, number in zip(tab.lines, numbers, strict=True)
+    )
     omitted = f'<p class="missing">{tab.omitted:,} more lines are left out.</p>' if tab.omitted else ""
     hidden = " hidden" if k else ""
     role = ' role="tabpanel"' if len(column.tabs) > 1 else ""
@@ -160,9 +163,10 @@ def _panel(column: Column, k: int, tab: Tab) -> str:
     )
 
 
-def _line(line: Line) -> str:
-    """A line; its marks become nested elements."""
-    return f'<span class="line">{"".join(_pieces(line.text, line.marks))}\n</span>'
+def _line(line: Line, number: int, begins: bool) -> str:
+    """A line; its marks become nested elements. The number is that of a line of a file."""
+    first = " data-begin" if begins and number > 1 else ""
+    return f'<span class="line" data-n="{number}"{first}>{"".join(_pieces(line.text, line.marks))}\n</span>'
 
 
 def _pieces(text: str, marks: Iterable[Mark]) -> Iterator[str]:

@@ -160,4 +160,8 @@
   }
   narrow.addEventListener("change", arrange);
   arrange();
+  for (const line of all("[data-begin]")) {
+    const panel = line.closest(".panel");
+    panel.scrollTop = line.getBoundingClientRect().top - panel.getBoundingClientRect().top - 8;
+  }
 })();

@@ -7,6 +7,7 @@ import re
 from functools import cache
 from html.parser import HTMLParser
 from itertools import accumulate
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -339,6 +340,21 @@ def test_marks_name_the_places_of_the_source():
     assert [p["text"] for p in places.values()][:2] == [MISRA, "b1"]
     named = {int(n) for k, v in found.attributes if k in ("data-at", "data-values") for n in v.split()}
     assert named == {int(k) for k in places}
+
+
+@adc.function
+def decorated(x):
+    return exp(-x) * 2.0  # noqa: F821
+
+
+def test_lines_of_decorated_functions_have_the_numbers_of_their_file():
+    page = Explored(decorated, assembles=False).page
+    line = decorated.closure.source.first_line
+    found = Reader(document(page))
+    numbers = [int(v) for k, v in found.attributes if k == "data-n"][:2]
+    assert numbers == [line, line + 1]
+    (place,) = [k for k in page.places.numbers.values() if page.places.text(k) == "exp(-x)"]
+    assert "exp(-x)" in Path(__file__).read_text("utf-8").splitlines()[page.places.line(place) - 1]
 
 
 def test_show_returns_the_page():
