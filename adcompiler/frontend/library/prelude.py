@@ -61,7 +61,8 @@ class Composite:
         bound = self.signature.bound(context, args, keywords, span)
         kind = self.signature.converted(context, bound, span)
         own = {name: replace(v, held=None) if isinstance(v, Value) else v for name, v in bound.items()}
-        found = context.composed(self.body, {**hidden(), **own}, span)
+        rule = _rules().get(self.name)
+        found = context.composed(self.body, {**hidden(), **own}, span, None if rule is None else rule.body)
         return found if kind is None else Value(found.shape, cast(found.element, kind[0]), kind[1])
 
 
@@ -70,7 +71,8 @@ def definitions(file: str) -> list[tuple[str, str, int]]:
     """The name, text and line of each definition in a file."""
     head, *texts = DEFINITION.split((FOLDER / file).read_text("utf-8"))
     lines = accumulate((text.count("\n") for text in texts), initial=head.count("\n") + 1)
-    return [(text[4 : text.index("(")], text, line) for text, line in zip(texts, lines, strict=False)]
+    bare = (text.partition("\n#")[0] for text in texts)  # without comments on what follows
+    return [(text[4 : text.index("(")], text, line) for text, line in zip(bare, lines, strict=False)]
 
 
 def sections(file: str) -> list[tuple[str, list[str]]]:
@@ -91,6 +93,14 @@ PRELUDE: Mapping[str, Composite] = {name: f for name, f in _ALL.items() if not n
 def own(name: str) -> Composite:
     """A function that only the prelude knows, or that has another name outside."""
     return _ALL[name]
+
+
+@cache
+def _rules() -> Mapping[str, Composite]:
+    """The functions with a rule of their own: `_f_rule(a, b, r, g)` gives the cotangents of a and b, for the
+    result r of `_f(a, b)` and its cotangent g."""
+    found = _ALL | _composites("distributions.adc")
+    return {name.removesuffix("_rule"): f for name, f in found.items() if name.endswith("_rule")}
 
 
 @cache

@@ -20,8 +20,11 @@ Operand = tuple[Value, Axes]
 
 def einsum(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
     """The builtin: a specification, then its operands."""
+    keywords = {name: value for name, value in keywords.items() if name != "optimize"}
     if len(args) > 1 and not keywords and not isinstance(args[0], str):
         context.bound(span)
+    if len(args) > 1 and not isinstance(args[0], str):
+        args = _of_lists(args)
     if keywords or len(args) < 2 or not isinstance(args[0], str):
         context.fail(
             ParseError, "einsum takes a specification and arrays", span, 'write einsum("ij,jk->ik", x, y)'
@@ -38,6 +41,21 @@ def einsum(context: Context, args: list[Any], keywords: dict[str, Any], span: Sp
     return contracted(
         context, "einsum", operands, _output(context, output if arrow else None, operands, span), span
     )
+
+
+def _of_lists(args: list[Any]) -> list[Any]:
+    """`einsum(x, [0, 1], y, [1, 2], [0, 2])` as a specification in letters and the operands; other arguments
+    unchanged."""
+    lists = [*args[1::2], *(args[-1:] if len(args) % 2 else [])]
+    if not all(isinstance(axes, tuple) and all(map(_is_axis, axes)) for axes in lists):
+        return args
+    texts = ["".join(chr(ord("a") + k) for k in axes) for axes in lists]
+    output = f"->{texts.pop()}" if len(args) % 2 else ""
+    return [",".join(texts) + output, *args[: 2 * len(texts) : 2]]
+
+
+def _is_axis(number: Any) -> bool:
+    return isinstance(number, int) and 0 <= number < 26
 
 
 def _letters(context: Context, text: str, rank: int, span: Span) -> Axes:

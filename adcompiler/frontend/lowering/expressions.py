@@ -272,12 +272,24 @@ class Expressions(Context):
                 here = here if symbol == "in" else self.elementwise("logical_not", (here,), node.span)
             elif symbol in ("==", "!=") and (is_static(left) or is_static(right)):
                 here = (left == right) == (symbol == "==")
+            elif symbol in ("==", "!=") and type(left) is type(right) is tuple:
+                here = self.same(left, right, node.span)
+                here = here if symbol == "==" else self.elementwise("logical_not", (here,), node.span)
             else:
                 refuse_comparison(self, left, right, (displays[k], displays[k + 1]), node.span)
                 here = self.elementwise(COMPARE[symbol], (left, right), node.span)
             result = here if result is None else self.elementwise("logical_and", (result, here), node.span)
             left = right
         return result
+
+    def same(self, left: tuple[AnyValue, ...], right: tuple[AnyValue, ...], span: Span) -> AnyValue:
+        """Whether tuples are equal, such as `x.shape == (3, 3)`."""
+        found: AnyValue = len(left) == len(right)
+        for one, other in zip(left, right, strict=False):
+            static = is_static(one) or is_static(other)
+            here = one == other if static else self.elementwise("equal", (one, other), span)
+            found = self.elementwise("logical_and", (found, here), span)
+        return found
 
     def member(self, item: AnyValue, items: AnyValue, span: Span) -> AnyValue:
         """`item in items`: whether any of a tuple, or any element of an array, is equal."""

@@ -472,9 +472,18 @@ class Lowering(Appending):
             return returned.value
         self.never_returns(closure)
 
-    def composed(self, definition: tree.Def, scope: dict[str, AnyValue], span: Span) -> AnyValue:
+    def composed(
+        self, definition: tree.Def, scope: dict[str, AnyValue], span: Span, rule: tree.Def | None = None
+    ) -> AnyValue:
+        if rule is not None:
+            assert self.source is not None
+            args = [scope.pop(p.name) for p in definition.parameters]
+            closure, pulled = (Closure(d, scope, self.source) for d in (definition, rule))
+            with self.blame.on(definition.name, span):
+                return ruled(self, replace(closure, rule=pulled), args, span)
         caller = self.body, self.frame, self.stores
-        self.body, self.stores = definition.body, has_loops(definition)
+        self.body = (*definition.parameters, *definition.body)
+        self.stores = has_loops(definition)
         scope = {name: self.aliases.own(value) for name, value in scope.items()}
         self.frame = Frame(scope)
         try:

@@ -194,8 +194,11 @@ class Context:
         """The value of a function on these arguments."""
         raise NotImplementedError
 
-    def composed(self, definition: tree.Def, scope: dict[str, AnyValue], span: Span) -> AnyValue:
-        """The value of a definition of the prelude, whose arguments are in its scope."""
+    def composed(
+        self, definition: tree.Def, scope: dict[str, AnyValue], span: Span, rule: tree.Def | None = None
+    ) -> AnyValue:
+        """The value of a definition of the prelude, whose arguments are in its scope; `rule` has its
+        cotangents."""
         raise NotImplementedError
 
     def bound(self, span: Span, given: Mapping[str, AnyValue] = NOTHING) -> None:

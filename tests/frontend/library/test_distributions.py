@@ -22,8 +22,13 @@ Q = np.array([-0.5, 0.0, 1e-20, 1e-3, 0.3, 0.5, 0.9, 1.0, 1.5, np.nan])
 ALL = pytest.mark.parametrize("name", SHAPES)
 
 
+SOLVED = ("t", "chi2", "beta", "gamma", "invgamma", "f")  # whose quantiles are found by Newton's method
+
+
 def methods(name: str) -> list[str]:
-    return [method.partition(".")[2] for method in METHODS if method.startswith(f"{name}.")]
+    """The methods of a distribution without those that take long."""
+    found = [method.partition(".")[2] for method in METHODS if method.startswith(f"{name}.")]
+    return [method for method in found if name not in SOLVED or method not in ("ppf", "isf")]
 
 
 def program(name: str, names: list[str], **options: str) -> adc.Function:
@@ -58,7 +63,7 @@ def test_values_are_those_of_scipy(name: str) -> None:
         assert all(np.isnan(values).all() for values in f(X, Q, *(-v for v in shapes), 0.0, 1.0))
 
 
-INCOMPLETE = ("t", "chi2", "beta", "gamma", "invgamma", "f", "poisson", "binom", "nbinom")
+INCOMPLETE = (*SOLVED, "poisson", "binom", "nbinom")
 
 
 @pytest.mark.slow_when(lambda name: name in INCOMPLETE)
@@ -104,6 +109,33 @@ def f(x, df, s):
     )  # fmt: skip
     assert adc.compile(source)(*args) == pytest.approx(expected, rel=1e-13)
     adc.check_grad(adc.compile(source), *args, order=2)
+
+
+@pytest.mark.slow_when(lambda name: name != "gamma")
+@pytest.mark.parametrize("name", SOLVED)
+def test_quantiles_that_are_solved_for(name: str) -> None:
+    """Values, slopes by the probability and by a parameter, and for gamma the curvature."""
+    shapes, theirs = [*SHAPES[name].values()], getattr(stats, name)
+    q = np.array([1e-8, 0.3, 0.5, 0.8])
+    f = program(name, ["ppf", "isf"] if name != "gamma" else ["ppf"])
+    for method, found in zip(("ppf", "isf"), f(np.zeros(1), q, *shapes, 0.3, 2.0), strict=False):
+        np.testing.assert_allclose(found, getattr(theirs, method)(q, *shapes, 0.3, 2.0), rtol=1e-8)
+    if name == "gamma":
+        g = adc.compile("def g(q, a):\n    return sum(stats.gamma.ppf(q, a))")
+        slopes, by_a = adc.grad(g)(q, 2.5)
+        np.testing.assert_allclose(slopes, 1 / theirs.pdf(theirs.ppf(q, 2.5), 2.5), rtol=1e-11)
+        around = [theirs.ppf(q, 2.5 + h).sum() for h in (1e-5, -1e-5)]
+        assert by_a == pytest.approx((around[0] - around[1]) / 2e-5, rel=1e-8)
+
+
+@pytest.mark.slow
+def test_curvatures_of_quantiles() -> None:
+    f, theirs, h = adc.compile("stats.gamma.ppf(q, a)"), stats.gamma.ppf, 1e-4
+    found = np.array(adc.hessian(f)(0.3, 2.5))
+    np.testing.assert_allclose(found, found.T, rtol=1e-12)
+    by_q = (theirs(0.3 + h, 2.5) - 2 * theirs(0.3, 2.5) + theirs(0.3 - h, 2.5)) / h**2
+    by_a = (theirs(0.3, 2.5 + h) - 2 * theirs(0.3, 2.5) + theirs(0.3, 2.5 - h)) / h**2
+    np.testing.assert_allclose(np.diag(found), [by_q, by_a], rtol=1e-3)
 
 
 def test_totals_of_t_near_zero_and_in_the_tail() -> None:

@@ -12,8 +12,8 @@ from adcompiler.frontend.grammar.scipy_names import SPECIAL
 CALLS = {
     "expon.rvs(3)": "draw the numbers before the call",
     "dirichlet.cdf(x, x)": "dirichlet.logpdf(x, a) is sum(",
-    "multivariate_normal.logpdf(x, x, x)": "slogdet(C)[1]", "stats.t.ppf(x, 3)": "t has pdf logpdf cdf sf",
-    "chi2.isf(x, 3)": "call SciPy outside", "norm_pdf(x, loc=1.0)": "write norm.pdf(x, loc, scale)",
+    "multivariate_normal.logpdf(x, x, x)": "slogdet(C)[1]", "stats.binom.ppf(x, 3, x)": "binom has pmf",
+    "poisson.isf(x, 3)": "call SciPy outside", "norm_pdf(x, loc=1.0)": "write norm.pdf(x, loc, scale)",
     "rgamma(x)": "write 1 / gamma(x)",
     "special.y0(x)": "none of the second kind; adc.primitive", "k1(x)": "none of the second kind",
     "zeta(x)": "adc.primitive", "scipy.special.comb(5, 2) * x": "write exp(lgamma(n + 1)",

@@ -135,3 +135,16 @@ def test_random_specifications(seed):
 def test_mistakes_are_named(source, kind, cause):
     with pytest.raises(kind, match=cause):
         adc.compile(source, backend="numpy")(*np.ones((2, 3, 4))[: source.count("x") + source.count("y")])
+
+
+def test_lists_of_axes_instead_of_letters():
+    m, n = np.arange(12.0).reshape(4, 3), np.ones((3, 2))
+    for text in (
+        "einsum(m, [0, 1], n, [1, 2], [0, 2])",
+        "einsum(m, [1, 0], n, [0, 2])",
+        "einsum(m, [0, 1], [1, 0])",
+    ):
+        f = adc.compile(f"np.{text}", backend="numpy")
+        given = {"m": m, "n": n}
+        expected = eval(f"np.{text}", {"np": np, **given})
+        np.testing.assert_allclose(f(*(given[p.name] for p in f.parameters)), expected)

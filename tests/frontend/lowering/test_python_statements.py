@@ -122,3 +122,18 @@ def test_python_ints_count_and_are_floats_otherwise() -> None:
     assert (pick(x, 1), pick(x, -1)) == (2.0, 3.0)
     with pytest.raises(adc.DtypeError, match="an index must be an integer"):
         pick(x, 1.5)
+
+
+def test_shapes_are_compared():
+    """At each call, with lengths that are known there."""
+    f = adc.compile("""def f(x, y):
+    assert x.shape == (2, 3), "two rows"
+    assert x.shape == y.T.shape
+    return sum(x)""")
+    x = np.ones((2, 3))
+    assert f(x, x.T) == 6
+    for given, line in (((x.T, x), 2), ((x, x), 3), ((x, np.ones(3)), 3)):
+        with pytest.raises(adc.Error, match="AssertionError") as found:
+            f(*given)
+        assert found.value.line == line
+    assert adc.compile("sum(x) if x.shape != (3,) else 0.0")(np.ones(2)) == 2
