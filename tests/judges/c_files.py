@@ -76,7 +76,7 @@ class Exported:
         return place
 
     def library(self) -> ctypes.CDLL:
-        return ctypes.CDLL(str(self.compile("-O2", "-fPIC", "-shared")))
+        return ctypes.CDLL(str(self.compile("-O1", "-fPIC", "-shared")))
 
     def program(self, what: str = "value") -> ExportedProgram:
         return next(p for p in self.programs.values() if p.what == what)
@@ -166,7 +166,7 @@ class Exported:
 
     def symbols(self) -> dict[str, set[str]]:
         """The symbols of the object code, by the letters of nm."""
-        found = self.compile("-O2", "-c", output="object.o")
+        found = self.compile("-O1", "-c", output="object.o")
         done = subprocess.run(["nm", found], capture_output=True, text=True, check=True)
         symbols: dict[str, set[str]] = {}
         for line in done.stdout.splitlines():

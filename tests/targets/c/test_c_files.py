@@ -16,7 +16,10 @@ from judges.c_files import COMPILERS, LIBM, STRICT, Exported
 import adcompiler as adc
 from adcompiler.cli import main
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc"),
+    pytest.mark.unoptimised,
+]
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0.5, 1.5, 7)
@@ -64,6 +67,7 @@ def flat(found: object) -> list[np.ndarray]:
     return [a for part in found for a in flat(part)] if isinstance(found, tuple) else [np.asarray(found)]
 
 
+@pytest.mark.slow_when(lambda model: model == "linear algebra")
 @pytest.mark.parametrize("model", MODELS)
 def test_values_and_derivatives_are_those_of_kernels(tmp_path, model):
     """To 16 units in the last place of the largest entry: orders of sums and functions differ."""

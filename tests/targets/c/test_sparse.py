@@ -13,7 +13,10 @@ from judges.c_files import Exported
 import adcompiler as adc
 from adcompiler.cli import main
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc"),
+    pytest.mark.unoptimised,
+]
 
 RNG = np.random.default_rng(1)
 X, U = RNG.uniform(0.5, 1.5, (5, 2)), RNG.uniform(0.5, 1.5, 4)
@@ -56,6 +59,7 @@ def dense(source: str, what: str, args: tuple[object, ...]) -> np.ndarray:
     return np.vstack([np.hstack(row) for row in flat])
 
 
+@pytest.mark.slow_when(lambda model: model == "a Hessian by directions")
 @pytest.mark.parametrize("model", MODELS)
 def test_entries_are_those_of_the_dense_derivative(tmp_path, model):
     """Of a Hessian they are the lower triangle. Each place occurs once, and rows are in order."""
