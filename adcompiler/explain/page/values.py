@@ -90,7 +90,7 @@ class Values:
             for task in tasks_of(item):
                 if any(made.func.names.get(array) == name for array in task.arrays):
                     return self._held(task, k)
-        return "fused", "computed where it is read, as part of larger expressions"
+        return "fused", "computed where it is read"
 
     def _held(self, task: Task, nest: int) -> tuple[str, str]:
         """Where an array is that a nest computes."""
