@@ -12,7 +12,7 @@ from functools import partial
 from itertools import zip_longest
 from math import prod
 
-from adcompiler.errors import Error
+from adcompiler.errors import Error, Source, Span
 from adcompiler.frontend.values.sizes import Constraint
 from adcompiler.ir.loop import Item
 from adcompiler.ir.naming import distinct
@@ -369,14 +369,22 @@ def _check_lengths(kernel: Kernel, allocated: Sequence[Allocation]) -> None:
     for array, name in kernel.arrays.items():
         if computed(array.shape) and (name in unknown or array in func.results):
             loops = (span for node, span in func.spans.items() if isinstance(node, Item))
+            span = func.spans.get(array) or next(loops, None)
+            bound = "bound the loop, as in for i in range(100), and leave it with break; or "
             raise Error(
                 f"{func.name} has an array whose length depends on values, so that the memory it needs is "
                 "unknown before a call",
-                remedy="bound the loop, as in for i in range(100), and leave it with break; or use --emit "
-                "library",
+                remedy=f"{bound * _is_loop(func.source, span)}use --emit library",
                 source=func.source,
-                span=func.spans.get(array) or next(loops, None),
+                span=span,
             )
+
+
+def _is_loop(source: Source | None, span: Span | None) -> bool:
+    """Whether a loop of the program stands at a place, and not a function that has one."""
+    lines = [] if source is None or span is None else source.text.split("\n")
+    text = lines[span.line - 1][span.column - 1 :] if span is not None and len(lines) >= span.line else ""
+    return text.startswith(("for ", "while "))
 
 
 def _function(head: str, lines: Sequence[str]) -> str:
