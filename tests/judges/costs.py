@@ -20,7 +20,7 @@ from adcompiler.ir.nodes import Accumulate, Element, Read, Reduce
 from adcompiler.ir.walk import elements_of
 from adcompiler.kernels.emit.traffic import Counted, Space, Work
 from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence
-from adcompiler.ops.costs import weight
+from adcompiler.ops.costs import INSTRUCTIONS, weight
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.programs.specialise import Specialisation
 from adcompiler.targets.cpu.kernels import kernel_at
@@ -51,13 +51,27 @@ def ratios(f: adc.Function, args: Sequence[Any], scales: Sequence[int]) -> list[
     return found
 
 
-def work(program: Specialisation, sizes: Sequence[int], values: Sequence[Any]) -> float:
-    """Weighted operations, and elements that loops store or add up."""
+def repeated(f: adc.Function, args: Sequence[Any], scale: int) -> list[str]:
+    """The functions that several loops of a value and its gradient compute, as "exp (2 times)"."""
+    types, values, _ = f.describe(args, {})
+    lowered = f.trace(types)
+    joint = run(SIMPLIFY, value_and_grad(lowered.func, f.inputs_of(f.positions(None, types), types), True))
+    program = Specialisation(Lowered(joint, lowered.constraints, None), "cpu")
+    timed, counted = _counted(program, [n * scale for n in program.sizes(values)], values)
+    return [one for one in counted.repeated(timed.items) if one.split()[0] not in INSTRUCTIONS]
+
+
+def _counted(program: Specialisation, sizes: Sequence[int], values: Sequence[Any]) -> tuple[Timed, _Counted]:
     compiled = kernel_at(program.executable, sizes)
     if isinstance(compiled, partial):
         raise UnknownError  # products after the kernel are not counted
     timed = Timed(compiled.made, compiled.precise)
-    counted = _Counted(timed.func, dict(timed.kernel.arrays), sizes, program.values(values))
+    return timed, _Counted(timed.func, dict(timed.kernel.arrays), sizes, program.values(values))
+
+
+def work(program: Specialisation, sizes: Sequence[int], values: Sequence[Any]) -> float:
+    """Weighted operations, and elements that loops store or add up."""
+    timed, counted = _counted(program, sizes, values)
     parts = [*map(counted.item, timed.items), counted.numbers(timed.rest)]
     return counted.elements + sum(n * weight(op) for part in parts for (op, _), n in part.operations.items())
 
