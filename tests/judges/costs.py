@@ -21,6 +21,7 @@ from adcompiler.ir.walk import elements_of
 from adcompiler.kernels.emit.traffic import Counted, Space, Work
 from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence
 from adcompiler.ops.costs import INSTRUCTIONS, weight
+from adcompiler.ops.table import TABLE
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.programs.specialise import Specialisation
 from adcompiler.targets.cpu.kernels import kernel_at
@@ -58,7 +59,8 @@ def repeated(f: adc.Function, args: Sequence[Any], scale: int) -> list[str]:
     joint = run(SIMPLIFY, value_and_grad(lowered.func, f.inputs_of(f.positions(None, types), types), True))
     program = Specialisation(Lowered(joint, lowered.constraints, None), "cpu")
     timed, counted = _counted(program, [n * scale for n in program.sizes(values)], values)
-    return [one for one in counted.repeated(timed.items) if one.split()[0] not in INSTRUCTIONS]
+    found = {one: one.split()[0] for one in counted.repeated(timed.items)}
+    return [one for one, op in found.items() if op not in INSTRUCTIONS and TABLE[op].kind == "float"]
 
 
 def _counted(program: Specialisation, sizes: Sequence[int], values: Sequence[Any]) -> tuple[Timed, _Counted]:

@@ -251,8 +251,14 @@ def made_by(array: Array, frame: Frame) -> Array:
     return array
 
 
+MODULES = ("np", "numpy", "math", "linalg", "jnp", "sp", "scipy", "stats")
+
+
 def _is_module(node: tree.Tree) -> bool:
-    return isinstance(node, tree.Name) and node.id in ("np", "numpy", "math", "linalg", "jnp", "sp")
+    """Whether a tree names a module, as np or np.linalg."""
+    if isinstance(node, tree.Attribute):
+        return _is_module(node.value)
+    return isinstance(node, tree.Name) and node.id in MODULES
 
 
 def number(value: Any) -> str:
