@@ -94,6 +94,7 @@ def stacked(body: Body, given: set[Array], roots: Sequence[Array]) -> tuple[Sequ
     own = _decided_by(slots | given, roots)
     made = set(arrays_of(roots_of(body)))
     most = max((_extent(c.init) for c in body.carried), default=0)
+    long = max((sum(map(_is_long, c.init.shape)) for c in body.carried), default=0)
     sizes = [Counter(_lengths(c.init)) for c in body.carried]
     kept = slots & own
     for a in own - given:
@@ -101,7 +102,7 @@ def stacked(body: Body, given: set[Array], roots: Sequence[Array]) -> tuple[Sequ
             small = _extent(a) <= most and _is_worth_saving(a) and not is_over_pairs(a)
         else:  # the stacks of a loop in the iteration, which then need not run again
             few = _extent(a) < most or any(Counter(_lengths(a)) <= size for size in sizes)
-            small = isinstance(a, Item) and (few or _work(a.loop) <= most)
+            small = isinstance(a, Item) and (few or _work(a.loop) <= long)
         if small and longest(a, body, given) is not None:
             kept.add(a)
     parts = _Parts(kept, own)
@@ -232,7 +233,7 @@ def _work(loop: Loop) -> int:
     """
     inside = arrays_of(loop.roots)
     inner = [_work(a.loop) if isinstance(a, Item) else _computed_axes(a) for a in inside]
-    return 1 + max(inner, default=0)
+    return (loop.length is None or _is_long(loop.length)) + max(inner, default=0)
 
 
 def _computed_axes(array: Array) -> int:
@@ -240,7 +241,7 @@ def _computed_axes(array: Array) -> int:
     not count."""
     if isinstance(array, Input | Item):
         return 0
-    long = {k for k, n in enumerate(array.domain) if not is_const(n, 1)}
+    long = {k for k, n in enumerate(array.domain) if _is_long(n)}
     most, body = 0, array.elements[-1]
     while isinstance(body, Select):
         conditions = operands(body.guard, "logical_and")
@@ -250,6 +251,10 @@ def _computed_axes(array: Array) -> int:
         isinstance(body, Read) and body.args == identity(array.shape) and len(array.domain) == array.rank
     )
     return most if is_rest else len(long)
+
+
+def _is_long(length: Element) -> bool:
+    return not isinstance(length, Const)
 
 
 def _lengths(array: Array) -> list[Element]:
