@@ -16,6 +16,7 @@ from itertools import chain
 from adcompiler.ir.bodies import Replace
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import Array, Call, Const, Element, Func, Index, Input, Map, Read, Size
+from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import (
     Rewriter,
     arrays_of,
@@ -92,9 +93,9 @@ class _Outline(Replace):
             whole = fixed.issuperset(e.args) and (not isinstance(e, Read) or e.array in self.fixed)
             if leaf or (e.args and whole) or (whole and isinstance(e, Read)):
                 fixed.add(e)
-            if is_function(e) or not costs.isdisjoint(e.args):
+            if (e.axes and is_float(e.dtype) and is_function(e)) or not costs.isdisjoint(e.args):
                 costs.add(e)
-        return [e for e in elements_of(array.elements) if e in fixed and e in costs]
+        return [e for e in elements_of(array.elements) if e in fixed and e in costs and is_float(e.dtype)]
 
 
 def _outside(element: Element, array: Array) -> Element:
