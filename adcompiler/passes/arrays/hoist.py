@@ -67,14 +67,14 @@ class _Hoist(Rewriter):
         new: dict[Element, Read] = {}
         if len(far) > 1:
             new.update(
-                (e, _separate_read(array, e)) for e in elements_of(array.elements) if _strided(e, order[-1])
+                (e, separate_read(array, e)) for e in elements_of(array.elements) if _strided(e, order[-1])
             )
         known = _once(array)
         for part in self.parts(array, len(axes), known):
             long = len(part.axes & far)
             stored = part.axes not in hoisted and (long <= 1 or len(far) > max(long, 2))
             if stored or (len(part.axes) == long == 1 and costly(part, known) and _is_ready(part)):
-                new[part] = _separate_read(array, part, order if array in self.orders else ())
+                new[part] = separate_read(array, part, order if array in self.orders else ())
                 if array in self.orders and long > 2:  # parts of it may be over still fewer axes
                     own = new[part]
                     new[part] = Read(self.array(own.array), own.args)
@@ -128,7 +128,7 @@ def _precomputed(array: Accumulate) -> Array:
         value = value.args[0]
     if len(long_axes(array)) > 1 or not costly(value, _once(array)):
         return array
-    own = _separate_read(array, value)
+    own = separate_read(array, value)
     return with_elements(array, lambda elements: rewrite(elements, lambda e: e, {value: own}))
 
 
@@ -140,7 +140,7 @@ def _strided(element: Element, innermost: int) -> bool:
     return plain and isinstance(element.args[-1], Const) and not is_const(element.array.shape[-1], 1)
 
 
-def _separate_read(array: Array, part: Element, order: Sequence[int] = ()) -> Read:
+def separate_read(array: Array, part: Element, order: Sequence[int] = ()) -> Read:
     """`part` as a read of an array over its own axes, in the order given by `order`."""
     axes = [k for k in order if k in part.axes] or sorted(part.axes)
     body = substitute(part, {k: Index(p) for p, k in enumerate(axes)})

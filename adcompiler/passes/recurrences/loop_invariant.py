@@ -10,7 +10,7 @@ it is no larger than what it reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from adcompiler.ir.bodies import Replace
@@ -25,10 +25,10 @@ from adcompiler.ir.walk import (
     is_small,
     read_by,
     rewrite,
-    substitute,
     with_elements,
 )
 from adcompiler.ops.costs import is_function
+from adcompiler.passes.arrays.hoist import separate_read
 
 
 def hoist_loop_invariants(func: Func) -> Func:
@@ -51,8 +51,7 @@ class _Lift(Rewriter):
         slots = Loop(*operands, (), (), None, loop.backward).slots[-len(operands[-1]) :]
         places = dict(zip(operands[-1], slots, strict=True))
         roots = Replace({a: places[m] for a, m in zip(found, made, strict=True)}).run(loop.roots)
-        results, outs = roots[: len(loop.results)], roots[len(loop.results) :][: len(loop.outs)]
-        return Loop(*operands, results, outs, None if loop.test is None else roots[-1], loop.backward)
+        return _with_roots(loop, operands, roots)
 
 
 def _outlined(loop: Loop) -> Loop:
@@ -64,9 +63,16 @@ def _outlined(loop: Loop) -> Loop:
     roots = _Outline(fixed).run(loop.roots)
     if roots == loop.roots:
         return loop
-    results, outs = roots[: len(loop.results)], roots[len(loop.results) :][: len(loop.outs)]
-    test = None if loop.test is None else roots[-1]
-    return Loop(loop.length, loop.inits, loop.scanned, loop.consts, results, outs, test, loop.backward)
+    return _with_roots(loop, (loop.length, loop.inits, loop.scanned, loop.consts), roots)
+
+
+Operands = tuple[Element | None, tuple[Array, ...], tuple[Array, ...], tuple[Array, ...]]
+
+
+def _with_roots(loop: Loop, operands: Operands, roots: Sequence[Array]) -> Loop:
+    """A loop over operands whose body computes `roots`, in the order of those of `loop`."""
+    results, outs = tuple(roots[: len(loop.results)]), tuple(roots[len(loop.results) :][: len(loop.outs)])
+    return Loop(*operands, results, outs, None if loop.test is None else roots[-1], loop.backward)
 
 
 class _Outline(Replace):
@@ -79,7 +85,7 @@ class _Outline(Replace):
     def array(self, array: Array) -> Array:
         if isinstance(array, Input | Item | Call) or array in self.fixed:
             return array
-        new = {e: _outside(e, array) for e in self.costly(array) if e.axes and is_small(e)}
+        new = {e: separate_read(array, e) for e in self.costly(array) if e.axes and is_small(e)}
         if not new:
             return array
         return with_elements(array, lambda elements: rewrite(elements, lambda e: e, dict(new)))
@@ -96,13 +102,6 @@ class _Outline(Replace):
             if (e.axes and is_float(e.dtype) and is_function(e)) or not costs.isdisjoint(e.args):
                 costs.add(e)
         return [e for e in elements_of(array.elements) if e in fixed and e in costs and is_float(e.dtype)]
-
-
-def _outside(element: Element, array: Array) -> Element:
-    """A read of an array of its own for an element of an array."""
-    axes = sorted(element.axes)
-    body = substitute(element, {k: Index(p) for p, k in enumerate(axes)})
-    return Read(Map(tuple(array.domain[k] for k in axes), body), tuple(map(Index, axes)))
 
 
 def _unchanging(loop: Loop) -> list[Array]:
