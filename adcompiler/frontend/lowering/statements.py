@@ -241,6 +241,7 @@ class Lowering(Appending):
             return NEVER if one is other else None
         for name in names:
             scope[name] = self.chosen(test, name, then.get(name), otherwise.get(name), statement.span)
+        fork.keep_distinct(names, scope, then, otherwise)
         return None
 
     def count_branch(self, statement: tree.If) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import combinations, count
 from typing import NoReturn, Protocol, TypeAlias
 
 from adcompiler.errors import ParseError, Source, Span
@@ -252,22 +252,8 @@ class Aliases:
                 found.append(Held(end.storage, end.storage.store))
             else:
                 found.append(self.fresh(head, end))
-                self._keep_distinct(found, heads, ends)
+        _keep_distinct(found, heads, ends)
         return found
-
-    def _keep_distinct(self, found: Holds, heads: Holds, ends: Holds) -> None:
-        """Arrays exchanged in a loop stay distinct."""
-        k = len(found) - 1
-        last, head, end = found[k], heads[k], ends[k]
-        assert last is not None
-        assert head is not None
-        assert end is not None
-        for held, before, after in zip(found[:k], heads, ends, strict=False):
-            if held is None or before is None or after is None:
-                continue
-            if not (_overlap(before, head) or _overlap(after, end)):
-                last.storage.others.discard(held.storage)
-                held.storage.others.discard(last.storage)
 
     def points(self, start: Start) -> None:
         """Refuse reads by a point of a comprehension of elements stored by earlier points."""
@@ -383,6 +369,11 @@ class Fork:
         for kept, held in self.kept:
             self.aliases._keep(kept, held)
 
+    def keep_distinct(self, names: Sequence[str], *scopes: dict[str, AnyValue]) -> None:
+        """Arrays that the branches exchange stay distinct. Scopes: after both, after one, after the other."""
+        values = ([scope.get(name) for name in names] for scope in scopes)
+        _keep_distinct(*([v.held if isinstance(v, Value) else None for v in each] for each in values))
+
 
 def _changed(events: Sequence[Event]) -> dict[Storage, Store]:
     """The first store to each storage."""
@@ -440,6 +431,22 @@ def _link(storage: Storage, other: Storage) -> None:
         if each is not storage:
             storage.others.add(each)
             each.others.add(storage)
+
+
+def _keep_distinct(found: Holds, one: Holds, other: Holds) -> None:
+    """Arrays that a condition or a loop exchanges stay distinct: values that are `one` of each or the `other`
+    of each share elements only if they do so on one side."""
+    known = [(f, a, b) for f, a, b in zip(found, one, other, strict=True) if f and a and b]
+    # Elements that a name has lost keep their links, since other names may hold them.
+    known = [
+        (held, a, b)
+        for held, a, b in known
+        if (held.storage in (a.storage, b.storage)) == (a.storage is b.storage)
+    ]
+    for (held, a, b), (last, c, d) in combinations(known, 2):
+        if not (_overlap(a, c) or _overlap(b, d)):
+            last.storage.others.discard(held.storage)
+            held.storage.others.discard(last.storage)
 
 
 def _gone(held: Held, store: Store | None) -> Held:

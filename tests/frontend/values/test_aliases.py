@@ -38,6 +38,13 @@ SAME = {
         "u, w = x.copy(), 0 * x\nfor k in range(3):\n    for i in range(7):\n"
         "        w[1:-1] = u[:-2] + 0.5 * u[2:]\n        u, w = w, u\nw[0] = 7.0\nreturn u, w"
     ),
+    "two arrays exchanged under a condition": (
+        "w = 0 * x\nif x[0] > 1:\n    x, w = w, x\nx[0] = 7.0\nreturn x, w"
+    ),
+    "two arrays exchanged in some iterations": (
+        "w = 0 * x\nfor k in range(3):\n    if x[0] > w[0]:\n        x, w = w, x\n    x[0] += 1.1\n"
+        "x[1] = 7.0\nreturn x, w"
+    ),
     "the array of before": (
         "s, old = 0.0, x\nfor i in range(6):\n    old = x.copy()\n    x[1:] += 0.5 * x[:-1]\n"
         "    s += norm(x - old)\nreturn s"
@@ -73,6 +80,9 @@ LEFT_BEHIND = {
     "a column": ("v = m.T[0]\nv += 1\nreturn sum(»m)", "m.T[0]", "m.T[0].copy()"),
     "a branch": ("w = 2 * x\nif x[0] > 1:\n    w = x\nw[0] = 5.0\nreturn »x", "w = x\n", "w = x.copy()\n"),
     "one of two": ("w = x if x[0] > 1 else 2 * x\nw[0] = 5.0\nreturn »x", "w = x", "w = x.copy()"),
+    "one of two exchanged with a third": (
+        "w = 2 * x\nu = w\nif x[0] > 1:\n    x, w = w, x\nx[0] = 5.0\nreturn w, »u", "u = w", "u = w.copy()"
+    ),
     "a store in a branch": ("w = x\nif x[0] > 1:\n    x[0] = 5.0\nreturn »w", "w = x", "w = x.copy()"),
     "a part of a tuple": ("t = x, 2 * x\nx[0] = 9.0\nreturn »t[0]", "t = x,", "t = x.copy(),"),
     "two targets": ("a = b = 2 * x\na[0] = 1.0\nreturn »b", "a = b = 2 * x", "a = 2 * x\nb = a.copy()"),
