@@ -59,7 +59,13 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was compared, and why what is missing was not."""
+    """The comparisons of derivatives. Its text has a line for each, with the worst entry.
+
+    name         the function
+    order        up to which order derivatives were compared
+    comparisons  a comparison for each argument and order
+    notes        why some comparisons were not made
+    """
 
     name: str
     order: int

@@ -269,7 +269,10 @@ class Function(Displayed):
 
     @public
     def torch(self) -> Any:
-        """The function for PyTorch: it returns tensors, which can be differentiated to any order."""
+        """The function for PyTorch: it returns tensors, differentiable to any order (docs/torch.md).
+
+        Raises Error if PyTorch is not installed.
+        """
         return interop("torch").of(self)
 
     @public
@@ -356,7 +359,7 @@ class Function(Displayed):
 
     @public
     def explain(self, wrt: Any = None, *args: Any, cost: bool = False) -> str:
-        """Report which gradients there are, why others are None, and what forward saves.
+        """Report which gradients exist, why others are None, and what forward saves.
 
         With `cost`, for `args`: what each kernel moves and computes, its time, and the time at the peak rates
         of this machine, which are measured once. Raises Error without arguments.

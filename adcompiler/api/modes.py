@@ -195,7 +195,9 @@ def as_tuple(what: str, name: str, value: Any) -> tuple[Any, ...]:
 def hvp(f: Function, wrt: Any = None) -> Callable[[Sequence[Any], Any], Any]:
     """`product(args, v)`: the Hessian of the scalar function `f` times `v`, forward over reverse.
 
-    `args` is a tuple; `v` and the result are structured like the result of `grad(f, wrt)`.
+    `args` is a tuple; `v` and the result are structured like the result of `grad(f, wrt)`, with the shapes
+    and dtypes of the inputs. The Hessian itself is never stored. Raises ShapeError if `f` does not return one
+    scalar, or `v` does not fit.
     """
     return partial(_multiplied, grad(f, wrt))
 

@@ -127,7 +127,11 @@ def grad(f: Function, wrt: Any = None) -> Gradient:
 
 @public
 def value_and_grad(f: Function, wrt: Any = None) -> Gradient:
-    """The value of the scalar function `f` and its gradient, computed together: (value, grads)."""
+    """The value of the scalar function `f` and its gradient, computed by one kernel: a function of the same
+    arguments that returns (value, grads).
+
+    `wrt`, the structure of the gradient and errors are as in `grad`.
+    """
     found: Gradient = by("value_and_grad", f, wrt, Gradient)
     return found
 
@@ -137,7 +141,9 @@ def vjp(f: Function, *args: Any, wrt: Any = None) -> tuple[Any, Callable[[Any], 
     """The value of `f` at `args`, and the pullback of cotangents.
 
     `pullback(cotangent)` takes a cotangent shaped like the result (None for zero) and returns a tuple
-    with the cotangent of each input in `wrt`, None if it is known to be zero.
+    with the cotangent of each input in `wrt`, always a tuple; an entry has the shape and dtype of its input,
+    and is None if it is known to be zero. A pullback may be called several times. What it needs is saved in
+    the call of `vjp`. Raises ShapeError for a cotangent of another shape.
     """
     f = compiled("vjp", f)
     split = f.split(wrt)

@@ -212,9 +212,9 @@ def vmap(f: Function, in_axes: int | Sequence[Any] | None = 0) -> Mapped:
     """`f` applied to many cases at once: a function of the same parameters.
 
     `in_axes` is the axis of each argument along which the cases lie: one for all, or one for each
-    parameter, None where the argument is the same for every case, as a default that is a number always is.
-    For a container it is one for all of it, or nests like it. Every result has the cases as its first
-    axis. Raises ShapeError if no axis is mapped or their lengths differ.
+    parameter, None where the argument is the same for every case. (A default that is a number is the same for
+    every case.) For a container it is one for all of it, or nests like it. Every result has the cases as its
+    first axis. Raises ShapeError if no axis is mapped or their lengths differ.
     """
     f = compiled("vmap", f)
     count = len(f.parameters)

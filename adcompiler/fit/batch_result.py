@@ -25,7 +25,7 @@ MESSAGES = {
 
 @dataclass(repr=False)
 class BatchResult:
-    """What `fit.batch` returns; each array has the fits as its first axis.
+    """The results of many fits; each array has the fits as its first axis.
 
     x        the fitted parameters, an array (fits, parameters); NaN for a fit that could not begin
     params   the same in the form of the start
@@ -34,7 +34,7 @@ class BatchResult:
              -1: not finite at the start; -2: fewer points than parameters; -3: the points do not determine
              all parameters
     success  whether status is positive
-    nfev     how often the model was computed
+    nfev     the number of evaluations of the model
     """
 
     x: np.ndarray

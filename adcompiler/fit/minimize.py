@@ -61,7 +61,7 @@ def minimize(
     bounds       as in SciPy, or a pair of containers like `x0`, with None for no bound
     constraints  as in SciPy; functions in them are compiled ones of the same first parameter
     wrt          the parameter that varies instead of the first; for a tuple of names, x0 has a part for each
-    progress     whether a line on the terminal shows how far it is
+    progress     whether to show the number of points and the last value on the terminal
 
     Returns SciPy's result, with the point as a container like `x0` in `.params`. Value and gradient are
     computed together, once for each point. Raises ShapeError if `f` does not return one scalar, and

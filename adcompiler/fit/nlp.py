@@ -36,8 +36,8 @@ def nlp(
     constraints  a compiled function that returns arrays, or a list of such functions. Functions may have
                  different parameters; those of the same name are the same
     wrt          the parameter that varies, or a tuple of several; by default the first one of each function
-    x0           values of what varies, which tell its shapes: an array or a container; for a tuple `wrt` a
-                 tuple or a dict with a part for each. It may be passed to `solve` instead
+    x0           values of what varies, which determine its shapes: an array or a container; for a tuple `wrt`
+                 a tuple or a dict with a part for each. It may be passed to `solve` instead
     data         the values of all other parameters, by name
 
     The result has the methods that `cyipopt.Problem` takes as `problem_obj`, and `solve`. Everything is
@@ -47,9 +47,10 @@ def nlp(
 
 
 class NonlinearProgram:
-    """Objective, constraints and their derivatives as functions of one vector of all that varies.
+    """Objective, constraints and their derivatives as functions of one vector of everything that varies.
 
-    Places of sparse derivatives are exact for the lengths and integers at hand, and do not depend on floats.
+    Vectors and entries are arrays of float64. The places of entries of sparse derivatives depend on the
+    lengths and integers of the data, not on floats. All methods raise ShapeError for a vector of another length.
     """
 
     def __init__(self, parts: Parts, x0: Any, data: Mapping[str, Any]) -> None:
@@ -169,7 +170,7 @@ class NonlinearProgram:
         data      other values of parameters, as in `update`
         options   of the solver
         callback  called with the point after each iteration; not for "slsqp" in old versions of SciPy
-        progress  whether a line on the terminal shows how far it is
+        progress  whether to show the number of points and the last value on the terminal
 
         Returns SciPy's OptimizeResult, with the point as a container like x0 in `.params`, `.multipliers` of
         the constraints and `.bound_multipliers` of the variables: the gradient of the objective, plus the

@@ -117,7 +117,7 @@ def _positive(norms: np.ndarray) -> bool:
 class FitResult(OptimizeResult):
     """SciPy's result of `least_squares`, with the fitted parameters and their uncertainty.
 
-    `.params` is a container like the start. `.cov` is in the order of `.x`.
+    `.params` has the fitted parameters in a container like the start, and `.x` the same as a vector.
     """
 
     _uncertainty: Uncertainty

@@ -220,18 +220,22 @@ class Variable(Node):
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The length of each axis; () for a number."""
         return self.data.shape
 
     @property
     def dtype(self) -> np.dtype:
+        """The type of the values, as in NumPy."""
         return self.data.dtype
 
     @property
     def ndim(self) -> int:
+        """The number of axes."""
         return self.data.ndim
 
     @property
     def size(self) -> int:
+        """The number of values."""
         return self.data.size
 
     @property

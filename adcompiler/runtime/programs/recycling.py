@@ -14,8 +14,8 @@ def recycle(limit: int | str) -> None:
 
     Fresh memory costs more than the arithmetic of many kernels. An array is used again only when nothing
     refers to it, to a view of it or to its memory. 256 MiB unless specified otherwise; 0, or the environment
-    variable ADC_RECYCLE=0, keeps nothing. `limit` is in bytes or a text such as "1GB". Raises Error for what
-    is none, and where references are not counted (PyPy, free-threaded Python), except for 0.
+    variable ADC_RECYCLE=0, keeps nothing. `limit` is in bytes or a text such as "1GB". Raises Error for an
+    invalid limit. Where references are not counted (PyPy, free-threaded Python), any limit but 0 is invalid.
     """
     amount = in_bytes(limit)
     if amount and not POOL.possible:

@@ -22,11 +22,11 @@ _REMEDY = f"pass an integer from 1 to {MOST_THREADS}"
 
 @public
 def set_num_threads(count: int) -> None:
-    """Share the work of long loops among so many threads from now on, the calling one among them.
+    """Set the number of threads that share long loops, including the calling thread.
 
-    Results have the same bits for any number. Without a call it is the environment variable ADC_NUM_THREADS,
-    else the number of processors that the process may use. `adc.compile(..., threads=n)` is for one function.
-    Raises Error for what is not an integer from 1 to 1024.
+    Results have the same bits for any number. The default is the environment variable ADC_NUM_THREADS, else
+    the number of processors that the process may use. `adc.compile(..., threads=n)` sets it for one function.
+    Raises Error if `count` is not an integer from 1 to 1024.
     """
     _STATE.chosen = checked(count)
 
