@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -25,3 +26,13 @@ def imported() -> Callable[[str], ModuleType]:
             return import_module(name)
 
     return module
+
+
+@pytest.fixture
+def without_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs with a progress bar run without it, and without tqdm."""
+
+    def steps(given: Iterable[Any], **_: Any) -> Iterable[Any]:
+        return given
+
+    monkeypatch.setitem(sys.modules, "tqdm", SimpleNamespace(tqdm=steps))
