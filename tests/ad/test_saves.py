@@ -68,6 +68,7 @@ def test_what_is_named_is_saved_and_nothing_else():
     assert f.split(wrt="b", save=["u", "t0", "t", "s"]).forward(A, B)[1].names == ("t0", "t", "s")
 
 
+@pytest.mark.slow
 def test_a_saved_temporary_receives_a_cotangent():
     """As in the notebook: so that derivatives of higher order are right, whatever is saved."""
     for save in ("partials", "auto", ["u"], []):

@@ -65,6 +65,7 @@ def leaky(x, slope):
 # numba compiles functions with declared types where they are defined: these are in the tests.
 
 
+@pytest.mark.slow
 def test_every_transform_takes_a_function_of_numba() -> None:
     value, gradient = adc.value_and_grad(energy)(X)
     assert_allclose(value, energy(X), rtol=1e-14)
@@ -142,6 +143,7 @@ def test_vectorize_is_elementwise_and_broadcasts() -> None:
         f(X, np.ones(3))
 
 
+@pytest.mark.slow
 def test_guvectorize_returns_what_it_stores_and_maps_over_the_axes_in_front() -> None:
     @guvectorize(["void(f8[:], f8[:], f8[:])"], "(n),(n)->()")
     def inner(x, y, r):
@@ -192,6 +194,7 @@ def simulate(start, count):
     return np.sum(x**2 + v**2)
 
 
+@pytest.mark.slow
 def test_functions_that_store_in_their_arguments_return_what_they_store() -> None:
     x, v = X.copy(), 2 * X
     found = adc.function(step)(X, v, 0.1)

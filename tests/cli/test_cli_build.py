@@ -54,6 +54,7 @@ def pointer(array: np.ndarray) -> ctypes.c_void_p:
     return array.ctypes.data_as(ctypes.c_void_p)
 
 
+@pytest.mark.slow
 def test_a_c_program_needs_no_python(tmp_path, capsys):
     build(tmp_path, SHORT)
     header, library = (Path(line) for line in capsys.readouterr().out.splitlines())
@@ -105,6 +106,7 @@ def energy(x: f64[n, 3]):
     assert "np.empty" in f.show("kernel")
 
 
+@pytest.mark.slow
 def test_every_type_and_kind_of_result(tmp_path, capsys):
     source = """
 def f(x: f32[n], k: i64, flag: bool, double: f64[n, 3]):
@@ -133,6 +135,7 @@ def power(x: f64[n], k: i64):
 """
 
 
+@pytest.mark.slow
 def test_how_often_a_loop_runs_is_what_the_argument_says(tmp_path):
     library, f = build(tmp_path, POWER), adc.compile(POWER)
     text = (tmp_path / "lib" / "power.h").read_text()
@@ -147,6 +150,7 @@ def test_how_often_a_loop_runs_is_what_the_argument_says(tmp_path):
         assert r[0] == f(x, k)
 
 
+@pytest.mark.slow
 def test_lengths_that_arguments_give(tmp_path):
     """As those of results, of temporaries and of loops beside each other; the header names them."""
     source = """
@@ -167,6 +171,7 @@ def f(m: i64, scale: f64, n: i64):
     assert r[0] == want[1]
 
 
+@pytest.mark.slow
 def test_a_call_that_a_check_refuses_has_a_status(tmp_path):
     library = build(tmp_path, "def f(x: f64[n], i: i64, k: i64):\n    return sum(x[k:]) * x[i % 2]")
     x, r = np.arange(4.0), np.zeros(1)
@@ -228,6 +233,7 @@ def test_stacks_whose_lengths_the_program_computes(tmp_path, loop):
         np.testing.assert_allclose(dx, slope, rtol=1e-14)
 
 
+@pytest.mark.slow
 def test_parameters_without_a_type_are_numbers_which_a_note_says(tmp_path, capsys):
     folder = str(tmp_path / "lib")
     assert main(["build", "sum(x * y)", "--name", "cost", "-o", folder]) == 0
@@ -236,6 +242,7 @@ def test_parameters_without_a_type_are_numbers_which_a_note_says(tmp_path, capsy
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_types_on_the_command_line(tmp_path):
     folder = tmp_path / "lib"
     command = ["build", "sum((a * x - y)**2) * gamma(a)", "--name", "cost", "-o", str(folder), "--wrt", "a"]
@@ -357,6 +364,7 @@ def test_blocks_of_several_results_are_numbered(tmp_path):
     assert [float(o[0]) for o in out] == [5, 3, 1, -10]
 
 
+@pytest.mark.slow
 def test_a_product_compares_the_lengths_that_the_function_compares(tmp_path):
     """Directions are inputs more, behind which the value of an integer is found all the same."""
     source = "def f(x: f64[n], y: f64[m], k: i64):\n    return sum(x[i]**3 * y[i] for i in range(k))"

@@ -146,6 +146,7 @@ def test_every_augmented_operator_changes_in_place():
             exec(change, {"w": w})
 
 
+@pytest.mark.slow
 def test_steps_keep_memory_flat():
     """The graph of a step dies with it, whatever the step did."""
     w = leaf(np.ones((20, 20)))

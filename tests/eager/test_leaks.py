@@ -68,6 +68,7 @@ def test_a_list_of_losses(w, training):
     assert str(tape.leaks()) == "no graph is held"
 
 
+@pytest.mark.slow
 def test_attributes_dicts_closures_and_slots(w):
     class Model:
         pass

@@ -585,6 +585,7 @@ def test_an_output_that_nobody_holds_is_made_anew():
     assert tape.grad(first, x).item() == pytest.approx(-2 * np.tanh(0.5) * (1 - np.tanh(0.5) ** 2))
 
 
+@pytest.mark.slow
 def test_long_chains():
     x = leaf(1.0)
     y = x

@@ -326,6 +326,7 @@ def test_adc_explain_cost_reports_each_kernel(quick, capsys, tmp_path):
     assert "makes again" in text
 
 
+@pytest.mark.slow
 def test_names_are_those_of_the_source(quick):
     loop = "    for i in range(2):\n        h = tanh(h @ p['w'])\n"
     source = f"def f(p, lambda_, größe, len_):\n    h = p['w'] * 2\n{loop}"

@@ -83,6 +83,7 @@ def test_agrees_with_scipy(model):
         assert result.stderr[k] == pytest.approx(np.sqrt(np.diagonal(cov)), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_standard_deviations_and_intervals_are_those_of_curve_fit():
     """Of a number, of each point, and of each point of each fit; known absolutely or not."""
     y, start = data(decay, 3)
@@ -177,6 +178,7 @@ def test_missing_points():
         assert result.cov[k] == pytest.approx(inverse * 2 * cost / (here.sum() - 3), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_float32_and_integers():
     """Data are fitted in float64; the parameters have the dtype of the start."""
     y, start = data(decay, 3)
@@ -213,6 +215,7 @@ class Pair(NamedTuple):
     b: float
 
 
+@pytest.mark.slow
 def test_parameters_have_the_form_of_the_start():
     """An array, a dict by name, or the model's container; in these, starts of each fit are arrays."""
     y, start = data(decay, 5)
@@ -247,6 +250,7 @@ def test_functions_of_numba_and_several_variables():
     assert adc.fit.batch(together, (u, v), np.stack([3 * u * v])).params == pytest.approx(np.array([[3]]))
 
 
+@pytest.mark.slow
 def test_models_with_loops_and_branches():
     """Here a differential equation by steps; each fit has its own number of them."""
 

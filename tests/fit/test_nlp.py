@@ -87,6 +87,7 @@ def check(problem):
 # -- derivatives -------------------------------------------------------------------------------------
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("style", DEFECTS)
 def test_structures_are_exact_and_kernels_fit_all_lengths(style):
     """A loop that stores is what a comprehension is."""

@@ -64,6 +64,7 @@ def buffers(func):
     return [b.name for b in emit(scheduled(func)).buffers if b.nest is None]
 
 
+@pytest.mark.slow
 def test_an_exponential_is_computed_once_for_a_sum_and_its_gradient():
     f = adc.value_and_grad(adc.compile(SUM))
     x = np.random.default_rng(0).uniform(-100, 100, 1000)
@@ -95,6 +96,7 @@ def test_any_length_and_any_number_of_threads(n):
     np.testing.assert_allclose(same_bits(lambda: f(x)), slow(x), rtol=1e-11)
 
 
+@pytest.mark.slow
 def test_what_reads_a_value_under_a_condition_reads_it_before_the_result_is_in_its_place():
     """The exponentials stand in the first gradient, of which the others need them too."""
     source = "logsumexp(a[i] * b[i] + c[i] for i in range(n))"
@@ -116,6 +118,7 @@ def test_a_result_may_be_written_over_what_it_is_made_of():
     np.testing.assert_array_equal(x, expected)
 
 
+@pytest.mark.slow
 def test_the_last_result_that_is_made_of_a_value_lends_to_it():
     func = kernel(program(TWICE))
     assert reused(func) == 1
@@ -125,6 +128,7 @@ def test_the_last_result_that_is_made_of_a_value_lends_to_it():
     prove(program(TWICE), [rng.standard_normal(3)])
 
 
+@pytest.mark.slow
 def test_what_shares_the_iteration_of_a_result_reads_the_value_before():
     func = kernel(program(SHARED))
     assert reused(func) == 2, "the sine stands in one result, the cosine in the other"

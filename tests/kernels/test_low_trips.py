@@ -34,6 +34,7 @@ def arguments(n: int, dtype: type = np.float64) -> list[np.ndarray]:
     return [0.3 * rng.standard_normal(shape).astype(dtype) for shape in ((n, n), (n,), (5, n))]
 
 
+@pytest.mark.slow
 def test_results_are_those_of_the_reference_for_all_lengths():
     f, reference = (adc.value_and_grad(adc.compile(STATE, backend=b)) for b in ("cpu", "numpy"))
     for n in LENGTHS:

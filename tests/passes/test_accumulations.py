@@ -84,6 +84,7 @@ def test_no_loop_is_left(name):
         assert max(sum(not is_const(n) for n in a.domain) for a in arrays_of(made.roots)) <= depth
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("name", ACCUMULATIONS)
 def test_values_and_derivatives(name):
     f = adc.compile(source(*ACCUMULATIONS[name]))

@@ -149,6 +149,7 @@ def test_a_iteration_computes_one_side():
         assert all(line.startswith(" " * 12) for line in lines)
 
 
+@pytest.mark.slow
 def test_conditions_may_be_longer_than_the_stack(shallow_stack):
     terms = " and ".join(f"x > -{k}.5" for k in range(300))
     f = adc.compile(f"def f(x):\n    if {terms}:\n        return exp(x)\n    return sin(x)")

@@ -201,6 +201,7 @@ def test_rows_are_read_once_for_what_a_row_needs():
     assert len(re.findall(r"def nest\d+\(", f.show("kernel"))) == 1
 
 
+@pytest.mark.slow
 def test_denominators_may_be_longer_than_the_stack(shallow_stack):
     f = adc.compile("x / (1 + " + " + ".join(f"(x * {k})**2" for k in range(300)) + ")")
     total = sum(k * k for k in range(300))
@@ -216,6 +217,7 @@ BY_ELEMENTS = """[[sum(x[i] * w[c] * y[c, j] for c in range(len(w))) for j in ra
          for i in range(len(x))]"""
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("dtype", ["f64", "f32"])
 @pytest.mark.parametrize("text", PRODUCTS_OF_SUMS)
 def test_sums_that_several_factors_read_stay_whole(text, dtype):

@@ -1,6 +1,7 @@
 """Loops that add up products of matrices: factors are collected, and all iterations are one product."""
 
 import numpy as np
+import pytest
 
 import adcompiler as adc
 from adcompiler.ir.nodes import Reduce
@@ -22,6 +23,7 @@ def arguments(t, b, d, n, dtype=np.float64):
     return [(RANDOM.normal(size=shape) / 2).astype(dtype) for shape in shapes]
 
 
+@pytest.mark.slow
 def test_gradients_are_those_of_the_reference():
     f, slow = (adc.compile(RECURRENT.format("f64"), backend=b) for b in ("cpu", "numpy"))
     for lengths in ((6, 3, 2, 4), (1, 1, 1, 1), (4, 1, 3, 2), (0, 2, 2, 3), (24, 16, 20, 18)):
@@ -61,6 +63,7 @@ GATES = """def f(x: f64[t, b, d], h: f64[b, n], w: f64[2, d, n], u: f64[2, n, n]
     return sum(h * h)"""
 
 
+@pytest.mark.slow
 def test_so_are_those_of_weights_at_fixed_places_of_one_array():
     x, h, w, u = arguments(5, 3, 2, 4)
     args = x, h, np.stack([w, w + 0.1]), np.stack([u, u * 0.5])

@@ -43,6 +43,7 @@ def analytic(x, m, v):
     return -2 * m[:, None] * (m[None, :, None] * (u / s**1.5 - 3 * d * dot / s**2.5)).sum(1)
 
 
+@pytest.mark.slow
 def test_second_order_over_pairs_is_right():
     x, v, m = RNG.normal(size=(N, 2)), RNG.normal(size=(N, 2)), RNG.uniform(1, 2, N)
     energy = adc.compile(ENERGY, name="energy")

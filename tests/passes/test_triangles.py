@@ -175,6 +175,7 @@ def test_lengths_choose(monkeypatch):
     assert [*met.values()] == [True, False, False]
 
 
+@pytest.mark.slow
 def test_small_weights_are_scaled():
     """Weights below the smallest normal number, and gradients made of nothing else."""
     args = mixture(3, 9, 80)

@@ -210,6 +210,7 @@ def test_variables_of_rank_0_in_a_list():
     assert adc.tape.grad(f([a, 3.0]), a).item() == 3.0
 
 
+@pytest.mark.slow
 def test_inside_njit_there_are_tuples_and_named_tuples():
     f = adc.compile("def f(p, k):\n    (a, b), c = p.x, p.y\n    return k * sum(a * c) * b")
     slope = adc.grad(f, "p").jitted

@@ -297,11 +297,13 @@ def rollout():
     return adc.compile(ROLLOUT)
 
 
+@pytest.mark.slow
 def test_forces_between_all_particles_through_time(rollout):
     """Gradients by pos, vel, mass, nodes and weights through ten steps, against finite differences."""
     adc.check_grad(rollout, *sample(5, 3), 10, order=1)
 
 
+@pytest.mark.slow
 def test_a_whole_sample_of_mnist_with_gradients(rollout):
     """28 by 28 marbles, 8 nodes and 10 eaters, 10 steps, which ran out of memory, in O(n)."""
     args = sample(784, 18)

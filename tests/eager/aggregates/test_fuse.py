@@ -527,6 +527,7 @@ def test_what_never_comes_again_is_not_compiled_and_forgotten():
     assert graph.refs == []
 
 
+@pytest.mark.slow
 def test_long_chains_are_cut():
     def long(x):
         for k in range(450):

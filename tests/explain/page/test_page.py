@@ -141,6 +141,7 @@ def test_definitions_that_are_called():
     assert page.parts("ir", "x / 2.0") == ["%x / 2.0"]
 
 
+@pytest.mark.slow
 def test_functions_of_the_prelude_are_at_their_call():
     page = Explored(adc.compile("sum(expm(A))"), np.ones((2, 2)))
     assert page.parts("ir", "expm(A)")

@@ -89,6 +89,7 @@ def test_types_and_empty_arrays(name: str) -> None:
     assert all(r.shape == (0,) for r in f(np.zeros(0), np.zeros(0), *shapes, *place))
 
 
+@pytest.mark.slow
 def test_kernels_give_the_same() -> None:
     """In a loop and a condition."""
     source = """

@@ -79,6 +79,7 @@ def test_no_derivative_passes_through_what_is_skipped() -> None:
     assert adc.hvp(f)((np.array([0.0, 1.0, 1.0]),), np.ones(3))[0] == 0
 
 
+@pytest.mark.slow
 def test_stores_under_a_condition_change_one_element() -> None:
     """So that no mask goes over the whole array, in values or derivatives."""
     source = (

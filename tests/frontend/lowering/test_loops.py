@@ -82,6 +82,7 @@ def f(x, y, z):
     adc.check_grad(f, *point, order=2)
 
 
+@pytest.mark.slow
 def test_branches_that_return_may_not_double_for_ever() -> None:
     f = adc.compile("""
 def f(t):

@@ -106,6 +106,7 @@ def test_values_and_null_pointers(tmp_path):
     assert not zeros[0].any()
 
 
+@pytest.mark.slow
 def test_the_jacobian_has_blocks_of_the_entries_that_are_there(tmp_path):
     jacobian = External(built(tmp_path, MODEL), "jac_model")
     assert jacobian.names("in")[4:] == ["out_r0", "out_r1", "out_r2", "out_r3"]
