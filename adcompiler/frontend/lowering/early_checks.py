@@ -150,6 +150,8 @@ class _Checker(Lowering):
                 with self.collected():
                     self.expression(statement.test, scope)
                 self.once(statement, scope)
+            case tree.Leave():
+                pass
             case _:
                 self.statement(statement, scope)
 

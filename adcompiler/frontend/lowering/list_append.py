@@ -6,16 +6,17 @@ Then the list is an array, and the place of each element follows from the iterat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from adcompiler.analysis.affine import linear
 from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
 from adcompiler.frontend.grammar import tree
-from adcompiler.frontend.grammar.control_flow import appended, appends, assigned, last_appends, leaves, naming
+from adcompiler.frontend.grammar.control_flow import appended, appends, assigned, last_appends, naming
 from adcompiler.frontend.indexing.iterables import Iterable
-from adcompiler.frontend.lowering.return_in_loops import Loop, Returning
+from adcompiler.frontend.lowering.expressions import Expressions
+from adcompiler.frontend.lowering.loop_exits import Loop
 from adcompiler.frontend.values.open_axes import ONE, ZERO
 from adcompiler.frontend.values.operations import over
 from adcompiler.frontend.values.rearranging import combine, listed
@@ -47,7 +48,7 @@ class Lists:
     length: Element = ZERO
 
 
-class Appending(Returning):
+class Appending(Expressions):
     """Lowers loops that append to lists."""
 
     def append(self, statement: tree.Bare, name: str, scope: Scope) -> None:
@@ -150,12 +151,14 @@ class Appending(Returning):
         if names := self.lists_of(loop, scope):
             self.unknown_length(names[0], loop.span, (loop,))
 
-    def growing(self, loop: tree.For, items: Iterable, scope: Scope, run: Any) -> Lists:
+    def growing(
+        self, loop: tree.For, items: Iterable, breaks: bool, scope: Scope, run: Callable[[Scope], Any]
+    ) -> Lists:
         """Prepare the lists that a loop appends to; `run` lowers the loop in another scope."""
         names = self.lists_of(loop, scope)
         if not names:
             return Lists()
-        if leaves(loop.body, "break") or items.guard is not None:
+        if breaks or items.guard is not None:
             self.unknown_length(names[0], loop.span, (loop,))
         fixed = [n for n in names if not _is_active(scope[n])]
         for name in names:

@@ -30,6 +30,7 @@ from adcompiler.frontend.values.values import (
     as_array,
     describe,
     is_number,
+    plain,
 )
 from adcompiler.ir.bodies import Body, Carried, Replace, build, fresh, roots_of, with_roots
 from adcompiler.ir.nodes import Array, Check, Element, Index, Map, Read, Reduce, Shape, closed, const, select
@@ -289,7 +290,7 @@ def run_loop(context: Context, form: LoopForm, names: Sequence[str], scope: Scop
     if iteration.tallies:
         context.binders.tallies += after(iteration.tallies, tallied)
     for label, array in zip(carries.labels, finals, strict=True):
-        context.names.setdefault(array, label)
+        context.names.setdefault(array, plain(label))
         context.place(array, span)
     context.returned += iteration.returned
     for check, holds in zip(iteration.tested + iteration.checks, tested + held, strict=True):

@@ -6,27 +6,37 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from math import nan
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from adcompiler.errors import DtypeError, Error, LimitError, OutOfRangeError, ParseError, ShapeError, Span
 from adcompiler.frontend.grammar import tree
-from adcompiler.frontend.grammar.control_flow import appended, assigned, leaves, returns
+from adcompiler.frontend.grammar.control_flow import appended, assigned, returns
 from adcompiler.frontend.indexing.annotations import annotate
 from adcompiler.frontend.indexing.iterables import Iterable, iterable, literal, unpacked
+from adcompiler.frontend.indexing.masked_stores import Changed, masked, read_anew
 from adcompiler.frontend.indexing.scattering import updated
 from adcompiler.frontend.indexing.sequences import is_display
 from adcompiler.frontend.indexing.subscripts import READ, stored
 from adcompiler.frontend.library.suggestions import alone
-from adcompiler.frontend.lowering.break_continue import BROKEN
 from adcompiler.frontend.lowering.expressions import Steps, named
 from adcompiler.frontend.lowering.list_append import Appending
+from adcompiler.frontend.lowering.loop_exits import (
+    RETURNED,
+    Loop,
+    LoopT,
+    is_endless,
+    nothing_of,
+    unless,
+    without_leaves,
+    without_returns,
+)
 from adcompiler.frontend.lowering.loops import LOCAL, UNROLL, LoopForm, is_live, run_loop
 from adcompiler.frontend.lowering.origins_of_trees import located
 from adcompiler.frontend.lowering.printing import printed
 from adcompiler.frontend.lowering.requirements import require
-from adcompiler.frontend.lowering.return_in_loops import RETURNED
 from adcompiler.frontend.lowering.rule_calls import ruled
 from adcompiler.frontend.lowering.ufunc_calls import mapped
+from adcompiler.frontend.values.rearranging import listed
 from adcompiler.frontend.values.values import (
     RESULT,
     AnyValue,
@@ -50,13 +60,16 @@ from adcompiler.ops.build import apply, cast
 CALL_DEPTH = 100
 MOST_CALLS = 10_000
 MOST_BRANCHES = 10_000  # with the code after them, which each branch duplicates
+MOST_NESTED = 50  # iterations with a `break` inside each other, as an unrolled loop is written
+OTHER_BRANCH = "assign it before the if or in both branches, or read it inside the branch"
+Scope: TypeAlias = dict[str, AnyValue]
 OWN = "assign it first, pass it as an argument, or use another name for the assigned value"
 
 
 def seen(closure: Closure) -> dict[str, AnyValue]:
     """The names visible to a definition. Names that its body binds are local from the start, without a
     value."""
-    names = {n: v for n, v in closure.scope.items() if n not in (BROKEN, RETURNED, RESULT)}
+    names = dict(closure.scope)
     if isinstance(closure.scope, Frame):
         bound = [n for n in assigned(closure.definition.body, lists=False, stores=False) if n in names]
         own = Foreign(f"assigned later in {closure.name}, so it is a local name without a value here", OWN)
@@ -78,12 +91,11 @@ RAISED: Mapping[str, type[Error]] = {
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Iteration(tree.Statement):
-    """The start of an iteration of an unrolled loop, with the value of its variable; without one, the end of
-    the loop. `within` is the location of the statements after it."""
+class Iteration(tree.Assign):
+    """The start of an iteration of an unrolled loop, which assigns its `item` to the loop's variable; without
+    a variable, the end of the loop. `within` is the location of the statements after it."""
 
     within: tuple[Within, ...]
-    target: tree.Expression | None = None
     item: Callable[[dict[str, AnyValue]], AnyValue] | None = None
 
 
@@ -105,7 +117,7 @@ class Lowering(Appending):
 
     # -- statements ----------------------------------------------------------------------------
 
-    def block(self, statements: Sequence[tree.Statement], scope: dict[str, AnyValue]) -> Returned | None:
+    def block(self, statements: Sequence[tree.Statement], scope: Scope) -> Returned | None:
         """Run statements; None if the end is reached without a return."""
         within = self.within
         try:
@@ -113,8 +125,8 @@ class Lowering(Appending):
         finally:
             self.within = within
 
-    def statements(self, statements: Sequence[tree.Statement], scope: dict[str, AnyValue]) -> Returned | None:
-        """Run statements, which may leave an unrolled loop."""
+    def statements(self, statements: Sequence[tree.Statement], scope: Scope) -> Returned | None:
+        """Run statements; those of unrolled loops and of branches known at compile time are added to them."""
         rest = list(reversed(statements))
         while rest:
             statement = rest.pop()
@@ -123,12 +135,15 @@ class Lowering(Appending):
                 case tree.Return():
                     value = self.aliases.read_all(self.expression(statement.value, scope), statement.span)
                     return Returned(self.with_current_names(value))
-                case tree.If() if returns((statement,)) or leaves((statement,)):
-                    return self.returning(statement, rest[::-1], scope)
                 case tree.If() if (parts := self.with_one_append(statement, scope)) is not None:
                     rest += reversed(parts)
-                case tree.If():
-                    if self.branch(statement, scope) is NEVER:
+                case tree.If(test=condition, body=body, otherwise=otherwise):
+                    test = self.condition(condition, scope)
+                    if not isinstance(test, Value):
+                        rest += reversed(body if test else otherwise)
+                    elif returns((statement,)):
+                        return self.returning(statement, test, rest[::-1], scope)
+                    elif self.branch(statement, test, scope) is NEVER:
                         return NEVER
                 case tree.Raise():
                     return self.raised(statement)
@@ -136,23 +151,15 @@ class Lowering(Appending):
                     rest += reversed(self.loop(statement, scope))
                 case tree.While():
                     rest += reversed(self.repeat(statement, scope))
-                case tree.Leave(word=word):
-                    self.skip(word, rest)
-                case Iteration(within=within, target=target, item=item):
+                case Iteration(within=within, targets=targets, item=item):
                     self.within = within
-                    if target is not None:
-                        assert item is not None
-                        self.assign(target, item(scope), scope)
+                    if item is not None:
+                        self.assign(targets[0], item(scope), scope)
                 case _:
                     self.statement(statement, scope)
         return None
 
-    def skip(self, word: str, rest: list[tree.Statement]) -> None:
-        """Leave an iteration of an unrolled loop, and after a `break` the remaining ones."""
-        while not (isinstance(rest[-1], Iteration) and (word == "continue" or rest[-1].target is None)):
-            rest.pop()
-
-    def statement(self, statement: tree.Statement, scope: dict[str, AnyValue]) -> None:
+    def statement(self, statement: tree.Statement, scope: Scope) -> None:
         """Run one statement without nested blocks."""
         match statement:
             case tree.Assign():
@@ -178,7 +185,7 @@ class Lowering(Appending):
                 assert self.source is not None
                 defaults = {p.name: self.default(p, scope) for p in statement.parameters if p.default}
                 scope[statement.name] = Closure(statement, self.frame, self.source, defaults=defaults)
-            case tree.Bare(value=tree.Text() | tree.Name(id="pass")) | tree.Leave():
+            case tree.Bare(value=tree.Text() | tree.Name(id="pass")):
                 pass
             case tree.Bare(value=tree.Call(function=tree.Name(id="print")) as call) if "print" not in scope:
                 self.print(call, scope)
@@ -192,7 +199,7 @@ class Lowering(Appending):
             case _:
                 self.unsupported(statement)
 
-    def print(self, call: tree.Call, scope: dict[str, AnyValue]) -> None:
+    def print(self, call: tree.Call, scope: Scope) -> None:
         """`print(...)` in the separate program for printing; in all others it does nothing."""
         self.prints = True
         if self.binders.observed:
@@ -200,7 +207,7 @@ class Lowering(Appending):
 
     # -- branches --------------------------------------------------------------------------------
 
-    def condition(self, test: tree.Expression, scope: dict[str, AnyValue]) -> AnyValue:
+    def condition(self, test: tree.Expression, scope: Scope) -> AnyValue:
         """The value of a condition: known at compile time, or a boolean scalar."""
         self.frame.scope = scope
         value = as_array(self.expression(test, scope))
@@ -221,12 +228,9 @@ class Lowering(Appending):
         self.binders.check(const(False, "bool"), (), cause, remedy, statement.span, error)
         return NEVER
 
-    def branch(self, statement: tree.If, scope: dict[str, AnyValue]) -> Returned | None:
+    def branch(self, statement: tree.If, test: Value, scope: Scope) -> Returned | None:
         """An `if` without returns, whose condition selects the assigned values. NEVER if both branches
         raise."""
-        test = self.condition(statement.test, scope)
-        if not isinstance(test, Value):
-            return self.block(statement.body if test else statement.otherwise, scope)
         then, otherwise, fork = dict(scope), dict(scope), self.aliases.fork()
         names = assigned((statement,))
         with self.binders.under(test.element):
@@ -239,26 +243,74 @@ class Lowering(Appending):
         if one is NEVER or other is NEVER:
             scope.update(otherwise if one is NEVER else then)
             return NEVER if one is other else None
-        for name in names:
-            scope[name] = self.chosen(test, name, then.get(name), otherwise.get(name), statement.span)
+        self.merge(test, then, otherwise, scope, names, statement.span)
         fork.keep_distinct(names, scope, then, otherwise)
         return None
 
-    def count_branch(self, statement: tree.If) -> None:
-        """Refuse excessive code duplication."""
+    def merge(
+        self, test: Value, then: Scope, otherwise: Scope, scope: Scope, names: Sequence[str], span: Span
+    ) -> None:
+        """Set names to their values after either branch."""
+        names = [n for n in names if n in then or n in otherwise]
+        changed, stores = Changed(), dict[str, Value | None]()
+        for name in names:
+            stores[name] = masked(test, then.get(name), otherwise.get(name), changed)
+        for name in names:
+            store = stores[name]
+            if store is None:
+                one, other = (read_anew(branch.get(name), changed) for branch in (then, otherwise))
+                scope[name] = self.chosen(test, name, one, other, span)
+            else:
+                bound = self.bind(name, store, span)
+                scope[name] = self.aliases.either(bound, then.get(name), otherwise.get(name))
+
+    def chosen(self, test: Value, what: str, then: AnyValue, otherwise: AnyValue, span: Span) -> AnyValue:
+        """The value of a name after a branch."""
+        known = then is not None and otherwise is not None
+        grown = any(isinstance(v, Listed) and v.grown for v in (then, otherwise))
+        if known and grown and then is not otherwise:
+            return self.chosen_list(test, what, then, otherwise, span)
+        then, otherwise = as_array(then), as_array(otherwise)
+        if then is otherwise:
+            return then
+        if isinstance(then, tuple) and isinstance(otherwise, tuple) and len(then) == len(otherwise):
+            pairs = zip(then, otherwise, strict=True)
+            return tuple(self.chosen(test, what, a, b, span) for a, b in pairs)
+        if all(isinstance(v, Value) or is_number(v) for v in (then, otherwise)):
+            ranks = [v.rank if isinstance(v, Value) else 0 for v in (then, otherwise)]
+            if ranks[0] != ranks[1] and what != RESULT:
+                cause = f"{what} has rank {ranks[0]} in one branch and {ranks[1]} in the other"
+                self.fail(ShapeError, cause, span, "use the same shape everywhere")
+            found = self.bind(what, self.where(test, then, otherwise, span), span)
+            return self.aliases.either(found, then, otherwise)
+        if not known or any(isinstance(v, Foreign) for v in (then, otherwise)):
+            return Foreign("assigned in only one branch", OTHER_BRANCH)
+        return Foreign("a different kind of value in each branch", "use the same kind in both")
+
+    def chosen_list(
+        self, test: Value, what: str, then: AnyValue, otherwise: AnyValue, span: Span
+    ) -> AnyValue:
+        """A list after a branch that appends to it: both branches must append equally often."""
+        if not all(isinstance(v, Listed) for v in (then, otherwise)) or len(then) != len(otherwise):
+            cause, remedy = (
+                f"the length of the list {what} depends on values",
+                "append in both branches, 0.0 if there is no value",
+            )
+            self.fail(ShapeError, cause, span, remedy)
+        pairs = zip(then, otherwise, strict=True)
+        found = listed(self, [self.chosen(test, what, a, b, span) for a, b in pairs], span)
+        found.grown = True
+        owned: AnyValue = self.aliases.own(found)
+        return owned
+
+    def returning(
+        self, statement: tree.If, test: Value, rest: Sequence[tree.Statement], scope: Scope
+    ) -> Returned | None:
+        """An `if` with a return inside: the following statements belong to both branches."""
         self.branches += 1
         if self.branches > MOST_BRANCHES:
             cause = f"more than {MOST_BRANCHES} branches with a return and code after them"
             self.fail(LimitError, cause, statement.span, "assign to a name, and return it at the end")
-
-    def returning(
-        self, statement: tree.If, rest: Sequence[tree.Statement], scope: dict[str, AnyValue]
-    ) -> Returned | None:
-        """An `if` with a return inside: the following statements belong to both branches."""
-        test = self.condition(statement.test, scope)
-        self.count_branch(statement)
-        if not isinstance(test, Value):
-            return self.block((*(statement.body if test else statement.otherwise), *rest), scope)
         fork = self.aliases.fork()
         with self.binders.under(test.element):
             then = self.block((*statement.body, *rest), dict(scope))
@@ -276,7 +328,7 @@ class Lowering(Appending):
 
     # -- loops -------------------------------------------------------------------------------------
 
-    def loop(self, statement: tree.For, scope: dict[str, AnyValue]) -> list[tree.Statement]:
+    def loop(self, statement: tree.For, scope: Scope) -> list[tree.Statement]:
         """A program loop; over a tuple or few iterations it is unrolled into statements."""
         items = self.run(iterable(self, statement.iterable, scope), scope)
         if isinstance(items, tuple):
@@ -292,21 +344,22 @@ class Lowering(Appending):
         given = [
             partial(self.item, statement, None if live else items, const(k, "i64")) for k in range(number)
         ]
-        if leaves(statement.body) and not returns(statement.body):
-            self.unrolled(statement, given, scope)
-            return []
-        span, found = statement.span, list[tree.Statement]()
-        for k, item_of in enumerate(given):
+        (looped, until), span = without_leaves(statement), statement.span
+        found, later = tuple[tree.Statement, ...](), tuple[tree.Statement, ...]()
+        for k, item_of in reversed(list(enumerate(given))):
             within = (*self.within, Within("loop", self.source, self.blame.place(span), k))
-            found += (Iteration(span, within, statement.target, item_of), *statement.body)
-        return [*found, Iteration(span, self.within)]
+            start = Iteration(span, (statement.target,), statement.iterable, within, item_of)
+            found = (start, *looped.body, *(unless(until, found) if until else found))
+            if until and k and not k % MOST_NESTED:
+                found, later = (), (*unless(until, found), *later)
+        return [*found, *later, Iteration(span, (), statement.iterable, self.within)]
 
     def item(
         self,
         loop: tree.For,
         items: Iterable | tuple[AnyValue, ...] | None,
         step: Element,
-        scope: dict[str, AnyValue],
+        scope: Scope,
     ) -> AnyValue:
         """The item of an iteration; without `items`, the iterable is evaluated again."""
         if items is None:
@@ -318,7 +371,7 @@ class Lowering(Appending):
         found = self.aliases.row(items.at(step))
         return literal(found) if isinstance(step, Const) else found
 
-    def run(self, steps: Steps, scope: dict[str, AnyValue]) -> Any:
+    def run(self, steps: Steps, scope: Scope) -> Any:
         """The result of a generator that requests values of expressions."""
         self.frame.scope = scope
         value: AnyValue = None
@@ -335,10 +388,11 @@ class Lowering(Appending):
             name = named(loop.iterable) or "the range or array of the loop"
             self.aliases.read_held(held, name, loop.iterable.span)
 
-    def iterate(self, loop: tree.For, items: Iterable, scope: dict[str, AnyValue]) -> list[tree.Statement]:
+    def iterate(self, loop: tree.For, items: Iterable, scope: Scope) -> list[tree.Statement]:
         """A `for` loop with carried state; returns the statements after it if it may return."""
-        statement = self.entering(loop, scope)
-        lists = self.growing(statement, items, scope, lambda trial: self.iterate(loop, items, trial))
+        statement, until = self.entering(loop, scope)
+        breaks = until is not None
+        lists = self.growing(statement, items, breaks, scope, lambda s: self.iterate(loop, items, s))
         item = partial(self.item, loop, None if is_live(loop, scope) else items)
 
         def iteration(step: Element, inner: dict[str, AnyValue]) -> None:
@@ -347,7 +401,7 @@ class Lowering(Appending):
             try:
                 self.enter(lists, statement, step, inner)
                 self.assign(statement.target, item(step, inner), inner)
-                self.iteration(statement.body, self.entered(inner))
+                self.block(statement.body, inner)
                 self.complete(lists, statement, step, inner)
             finally:
                 self.binders.around.pop()
@@ -356,50 +410,76 @@ class Lowering(Appending):
             going = apply("less", step, items.length)
             if items.guard is not None and not items.filtered:  # the first excluded iteration ends the loop
                 going = apply("logical_and", going, items.guard(step))
-            return self.unbroken(inner, lambda: Value((), going))
+            return Value((), going)
 
-        breaks = leaves(statement.body, "break")
         guard = items.guard if items.filtered or not breaks else None
         form = LoopForm(iteration, None if breaks else items.length, guard, test if breaks else None)
-        self.carry(form, statement, scope)
+        self.carry(form, statement, until, scope)
         self.leave(lists, statement, scope)
-        return [] if statement is loop else self.following(loop)
+        return self.following(loop)
 
-    def repeat(self, loop: tree.While, scope: dict[str, AnyValue]) -> list[tree.Statement]:
+    def repeat(self, loop: tree.While, scope: Scope) -> list[tree.Statement]:
         """A `while` loop with carried state; returns the statements after it if it may return."""
-        statement = self.entering(loop, scope)
+        statement, until = self.entering(loop, scope)
         self.refuse_lists(statement, scope)
 
-        def holds(inner: dict[str, AnyValue]) -> Value:
+        def test(_: Element, inner: dict[str, AnyValue]) -> Value:
             value = self.condition(statement.test, inner)
             return value if isinstance(value, Value) else Value((), const(value, "bool"))
 
-        def test(_: Element, inner: dict[str, AnyValue]) -> Value:
-            return self.unbroken(inner, lambda: holds(inner)) if breaks else holds(inner)
-
         def iteration(_: Element, inner: dict[str, AnyValue]) -> None:
-            self.iteration(statement.body, self.entered(inner))
+            self.block(statement.body, inner)
 
-        breaks = leaves(statement.body, "break")
-        self.carry(LoopForm(iteration, test=test), statement, scope)
-        return [] if statement is loop else self.following(loop)
+        self.carry(LoopForm(iteration, test=test), statement, until, scope)
+        return self.following(loop)
 
-    def carry(self, form: LoopForm, statement: tree.For | tree.While, scope: dict[str, AnyValue]) -> None:
+    def entering(self, loop: LoopT, scope: Scope) -> tuple[LoopT, str | None]:
+        """A loop without exits inside. The value that it returns may widen to any type."""
+        if returns(loop.body):
+            scope |= {RETURNED: False, RESULT: nothing_of(loop)}
+            self.returned = []
+        return without_leaves(without_returns(loop))
+
+    def following(self, loop: Loop) -> list[tree.Statement]:
+        """The statements after a loop, which return if the loop did."""
+        if not returns(loop.body):
+            return []
+        ranks, self.returned = self.returned, []
+        if len({*ranks}) > 1:
+            cause = "the values returned by a loop have different ranks"
+            self.fail(ShapeError, cause, loop.span, "use the same shape everywhere")
+        given = tree.Return(loop.span, tree.Name(loop.span, RESULT))
+        if is_endless(loop):
+            return [given]
+        if not ranks:  # conditions known at compile time skip every return
+            return []
+        return [tree.If(loop.span, tree.Name(loop.span, RETURNED), (given,), ())]
+
+    def carry(self, form: LoopForm, statement: Loop, until: str | None, scope: Scope) -> None:
         """Run a loop; names assigned only inside it have no value after it."""
         names, lists = assigned((statement,)), self.lists_of(statement, scope)
         known = [n for n in names if n in scope and n not in lists]
         carried = [n for n in known if not isinstance(scope[n], Closure | Foreign | FunctionValue)]
         carried += [scope[n].key for n in lists if isinstance(scope[n], AppendedList)]
-        breaks, outer = leaves(statement.body, "break"), scope.get(BROKEN, False)
-        if breaks:
-            scope[BROKEN] = False
-            carried.append(BROKEN)
+        if until is not None:
+            scope[until] = False
+            carried = [n for n in carried if n != until] + [until]
+            assert form.test is not None
+            form = replace(form, test=partial(self.unbroken, until, form.test))
         run_loop(self, form, carried, scope, statement.span)
         scope.update((n, LOCAL) for n in names if n not in carried and n not in lists)
-        if breaks:
-            scope[BROKEN] = outer
 
-    def assign(self, target: tree.Expression, value: AnyValue, scope: dict[str, AnyValue]) -> None:
+    def unbroken(
+        self, until: str, test: Callable[[Element, Scope], Value], step: Element, scope: Scope
+    ) -> Value:
+        """Whether a loop continues: its flag is not set, and its own condition holds."""
+        going = apply("logical_not", cast(scope[until].element, "bool"))
+        with self.binders.under(going):
+            value = test(step, scope)
+        always = is_const(value.element, True)
+        return Value((), going if always else apply("logical_and", going, value.element))
+
+    def assign(self, target: tree.Expression, value: AnyValue, scope: Scope) -> None:
         """Bind a name, or each name of a tuple; `x[i] = v` binds x to the updated array."""
         match target:
             case tree.Name() if isinstance(value, AppendedList | AppendProbe):
@@ -407,7 +487,7 @@ class Lowering(Appending):
             case tree.Name(id=name):
                 scope[name] = self.aliases.own(self.bind(name, value, target.span))
                 if name == RESULT:
-                    self.note(as_array(value))
+                    self.returned.append(_ranks(as_array(value)))
             case tree.Sequence(items=items):
                 parts = unpacked(self, value, len(items), target.span)
                 for item, part in zip(items, parts, strict=True):
@@ -417,7 +497,7 @@ class Lowering(Appending):
             case _:
                 self.unsupported(target)
 
-    def store(self, target: tree.Subscript, value: AnyValue, scope: dict[str, AnyValue]) -> None:
+    def store(self, target: tree.Subscript, value: AnyValue, scope: Scope) -> None:
         """`x[indices] = value`."""
         place = target.value
         if not isinstance(place, tree.Name):
@@ -426,7 +506,7 @@ class Lowering(Appending):
         indices = self.run(self.indices(target), scope)
         self.changed(place, stored(self, array, indices, value, target.span), scope)
 
-    def changed(self, place: tree.Expression, value: AnyValue, scope: dict[str, AnyValue]) -> None:
+    def changed(self, place: tree.Expression, value: AnyValue, scope: Scope) -> None:
         """Bind the name of an array to the array after a store."""
         assert isinstance(place, tree.Name)
         before = scope[place.id]
@@ -474,7 +554,7 @@ class Lowering(Appending):
         self.never_returns(closure)
 
     def composed(
-        self, definition: tree.Def, scope: dict[str, AnyValue], span: Span, rule: tree.Def | None = None
+        self, definition: tree.Def, scope: Scope, span: Span, rule: tree.Def | None = None
     ) -> AnyValue:
         if rule is not None:
             assert self.source is not None
@@ -503,7 +583,7 @@ class Lowering(Appending):
             return replace(value, scope=Frame(dict(self.frame)))
         return value
 
-    def default(self, parameter: tree.Parameter, scope: dict[str, AnyValue]) -> AnyValue:
+    def default(self, parameter: tree.Parameter, scope: Scope) -> AnyValue:
         """The value of an omitted parameter, known at compile time."""
         assert parameter.default is not None
         value = self.expression(parameter.default, scope)
@@ -537,6 +617,13 @@ class Lowering(Appending):
             )
         given = {**defaults, **bound, **keywords}
         return {name: given[name] for name in names}
+
+
+def _ranks(value: AnyValue) -> Any:
+    """The rank of what a loop returns; a number stands for it until its rank is known."""
+    if isinstance(value, tuple):
+        return tuple(map(_ranks, value))
+    return value.rank if isinstance(value, Value) else 0
 
 
 def _is_known(value: AnyValue) -> bool:

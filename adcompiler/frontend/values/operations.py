@@ -27,6 +27,7 @@ from adcompiler.frontend.values.values import (
     describe,
     instead_of,
     is_number,
+    plain,
 )
 from adcompiler.ir.nodes import (
     Apply,
@@ -424,7 +425,7 @@ class Context:
             return value
         if not value.rank and not is_float(value.dtype):
             if not self.blame.elsewhere:
-                self.names.setdefault(value.element, name)
+                self.names.setdefault(value.element, plain(name))
             return value
         read = self.binders.enclose(closed, value.shape, value.element)
         if not self.blame.elsewhere:

@@ -17,6 +17,11 @@ from adcompiler.pytree.containers import Container
 RESULT = "the returned value"  # the name of a loop's returned value; no variable can have it
 
 
+def plain(name: str) -> str:
+    """A name without the place that distinguishes the flags of loops (`loop_exits.py`)."""
+    return name.partition(":")[0]
+
+
 @dataclass(slots=True, eq=False)
 class Storage:
     """The elements of an array in memory, as in NumPy (`aliases.py`): the time of creation, possible aliases,
