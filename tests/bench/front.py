@@ -53,7 +53,8 @@ def chart(results: Mapping[str, Any], theme: str) -> str:
         parts.extend(bars(results["workloads"][name]["entries"], top, colors))
     parts.append(f'<path d="M{place(1):.1f},{TOP - 8} V{bottom}" stroke="{TEXT[theme]}"/>')
     parts.append(label(LEFT, bottom + 16, "time divided by adcompiler's, logarithmic; 1 is equally fast"))
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 {bottom + 26}" '
+    size = f'width="640" height="{bottom + 26}" viewBox="0 0 640 {bottom + 26}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} '
     style = f'font-family="Helvetica, Arial, sans-serif" font-size="12" fill="{TEXT[theme]}">'
     return "\n".join([head + style, *parts, "</svg>\n"])
 

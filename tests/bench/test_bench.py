@@ -7,14 +7,13 @@ import os
 import re
 import sys
 import time
-from importlib.util import find_spec
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
-from bench import against, busy, compare, front, machine, paired, report, runner, worker
+from bench import against, busy, compare, front, machine, paired, plot, report, runner, worker
 from bench.isolate import HERE, reason, spawn
 from bench.live import Live, LostError
 from bench.runner import Settings
@@ -376,17 +375,17 @@ def test_times_in_words(value, text):
 
 
 def test_the_page_is_written(tmp_path):
-    if find_spec("matplotlib") is None:
-        pytest.skip("matplotlib is not installed")
     report.publish(RESULTS, tmp_path)
     assert "A workload." in (tmp_path / "benchmarks.md").read_text("utf-8")
     assert json.loads((tmp_path / "benchmarks.json").read_text("utf-8"))["size"] == "full"
     assert "<svg" in (tmp_path / "benchmarks.svg").read_text("utf-8")
 
 
-def test_the_chart_of_the_readme_shows_the_figures_of_the_page(tmp_path):
+def test_the_charts_show_the_figures_of_the_page(tmp_path):
     docs = Path(__file__).parents[2] / "docs"
-    front.draw(json.loads((docs / "benchmarks.json").read_text("utf-8")), tmp_path)
+    results = json.loads((docs / "benchmarks.json").read_text("utf-8"))
+    front.draw(results, tmp_path)
+    assert (docs / "benchmarks.svg").read_text("utf-8") == plot.chart(results)
     for theme in ("light", "dark"):
         drawn = ElementTree.parse(tmp_path / f"benchmarks-{theme}.svg").getroot()
         words = [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")]
