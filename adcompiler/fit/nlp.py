@@ -50,7 +50,8 @@ class NonlinearProgram:
     """Objective, constraints and their derivatives as functions of one vector of everything that varies.
 
     Vectors and entries are arrays of float64. The places of entries of sparse derivatives depend on the
-    lengths and integers of the data, not on floats. All methods raise ShapeError for a vector of another length.
+    lengths and integers of the data, not on floats. All methods raise ShapeError for a vector of another
+    length.
     """
 
     def __init__(self, parts: Parts, x0: Any, data: Mapping[str, Any]) -> None:

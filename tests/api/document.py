@@ -162,7 +162,7 @@ def paragraphs(doc: str) -> Iterator[str]:
         if ITEM.match(lines[0]) and all(line.startswith(" ") or ITEM.match(line) for line in lines):
             yield "\n".join(item(block) for block in re.split(r"\n(?=\S)", text))
         elif all(line.startswith("    ") for line in lines):
-            yield f"```py\n{dedent(text)}\n```"
+            yield f"```text\n{dedent(text)}\n```"
         else:
             yield " ".join(text.split())
 
@@ -182,7 +182,7 @@ def links(text: str) -> str:
 def shown(found: Entry, level: int = 3) -> str:
     parts = [f"{'#' * level} {found.name}"]
     if found.signature is not None:
-        parts.append(f"```py\n{wrapped(found.signature)}\n```")
+        parts.append(f"```text\n{wrapped(found.signature)}\n```")
     return "\n\n".join((*parts, *map(links, paragraphs(found.doc)))) + "\n"
 
 

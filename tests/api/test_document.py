@@ -32,6 +32,6 @@ def test_the_page_has_every_public_name(page):
 def test_a_table_of_parameters_becomes_a_list():
     doc = "The root.\n\nx, y  the ends,\n      in order\ntol   a number\n\n    x < y\n\nSee docs/cli.md."
     assert shown(Entry("root", "adc.root(x, y, tol=0.1)", doc)) == (
-        "### root\n\n```py\nadc.root(x, y, tol=0.1)\n```\n\nThe root.\n\n"
-        "- `x`, `y`: the ends, in order\n- `tol`: a number\n\n```py\nx < y\n```\n\nSee [cli](cli.md).\n"
+        "### root\n\n```text\nadc.root(x, y, tol=0.1)\n```\n\nThe root.\n\n"
+        "- `x`, `y`: the ends, in order\n- `tol`: a number\n\n```text\nx < y\n```\n\nSee [cli](cli.md).\n"
     )

@@ -3,7 +3,8 @@
 A page's ```python blocks share one namespace, and its working folder is a fresh one that holds `examples/`.
 Of ```console and ```bash blocks the `adc` commands run, also after `&&`; in a console block they follow `$ `.
 Where a block of either sort is followed by a ```text block, that is exactly what it prints.
-A page stops, as skipped, at the first block that imports an optional library that is not installed.
+A page stops, as skipped, at the first block that imports an optional library that is not installed. Pages
+that show another library beside this one, `from_*.md`, leave out only the blocks that import it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from adcompiler.cli import main
 
 ROOT = Path(__file__).parents[2]
 PAGES = [page for page in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))] if page.exists()]
-OPTIONAL = ("torch", "jax", "dask", "cupy", "pandas", "xarray", "IPython", "tqdm")
+OPTIONAL = ("torch", "jax", "dask", "casadi", "cupy", "pandas", "xarray", "IPython", "tqdm", "matplotlib")
 
 FENCE = re.compile(r"^( *)(`{3,}) *([\w+-]*)[^\n]*\n(.*?)^\1\2 *$", re.DOTALL | re.MULTILINE)
 IMPORT = re.compile(r"^\s*(?:import|from)\s+(\w+)", re.MULTILINE)
@@ -71,14 +72,17 @@ def run_shell(block: Block, page: Path) -> str:
     return printed.getvalue()
 
 
+def missing(block: Block) -> str | None:
+    """The optional library that a block imports and that is not installed."""
+    imported = (library for library in IMPORT.findall(block.text) if library in OPTIONAL)
+    return next((library for library in imported if find_spec(library) is None), None)
+
+
 def run_python(block: Block, page: Path, namespace: dict[str, object]) -> str:
     """What the block prints. It is a real file, so `inspect` finds its source, at the page's own lines.
 
     A place in a block is printed as PAGE.py:LINE, where LINE is counted from the block's first.
     """
-    for library in IMPORT.findall(block.text):
-        if library in OPTIONAL and find_spec(library) is None:
-            pytest.skip(f"{page.name}:{block.line} needs {library}")
     file = Path(f"{page.stem}_line_{block.line}.py").resolve()
     file.write_text("\n" * (block.line - 1) + block.text, "utf-8")
     with redirect_stdout(io.StringIO()) as printed:
@@ -105,6 +109,10 @@ def run(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, module.__name__, module)
     for block in blocks(page.read_text("utf-8")):
         if block.language == "python":
+            if library := missing(block):
+                if page.stem.startswith("from_"):
+                    continue
+                pytest.skip(f"{page.name}:{block.line} needs {library}")
             printed = run_python(block, page, module.__dict__)
         elif block.language in ("console", "bash"):
             printed = run_shell(block, page)
