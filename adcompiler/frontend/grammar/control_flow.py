@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from adcompiler.frontend.grammar import tree
@@ -49,31 +49,23 @@ def leaves(statements: Sequence[tree.Statement], word: str | None = None) -> boo
     return False
 
 
+def break_flag(loop: tree.For | tree.While) -> str:
+    """The name of the flag that a `break` of a loop sets; no variable can have it."""
+    return f"break:{loop.span.line}:{loop.span.column}"
+
+
+def unless(flag: str, statements: tuple[tree.Statement, ...]) -> tuple[tree.Statement, ...]:
+    """Statements that run unless a flag is set."""
+    return tuple(tree.If(s.span, tree.Name(s.span, flag), (), statements) for s in statements[:1])
+
+
 def with_else(loop: tree.For | tree.While, otherwise: tuple[tree.Statement, ...]) -> tree.If:
     """A loop with an `else`, which runs unless a `break` left the loop."""
-    span, true = loop.span, tree.Name(loop.span, "True")
-    if not leaves(loop.body, "break"):
-        return tree.If(span, true, (loop, *otherwise), ())
-    broken = tree.Name(span, f"break {span.line}")  # no variable can have this name
-    start = tree.Assign(span, (broken,), tree.Name(span, "False"))
-    loop = replace(loop, body=_noting(loop.body, tree.Assign(span, (broken,), true)))
-    end = tree.If(span, tree.Unary(span, "not", broken), otherwise, ())
-    return tree.If(span, true, (start, loop, end), ())
-
-
-def _noting(statements: Sequence[tree.Statement], note: tree.Statement) -> tuple[tree.Statement, ...]:
-    """The statements of a loop, with `note` before each `break` of that loop."""
-    found = list[tree.Statement]()
-    for statement in statements:
-        match statement:
-            case tree.Leave(word="break"):
-                found += (note, statement)
-            case tree.If(body=body, otherwise=otherwise):
-                body, otherwise = _noting(body, note), _noting(otherwise, note)
-                found.append(replace(statement, body=body, otherwise=otherwise))
-            case _:
-                found.append(statement)
-    return tuple(found)
+    span, flag = loop.span, break_flag(loop)
+    before = tree.Assign(span, (tree.Name(span, flag),), tree.Name(span, "False"))
+    breaks = leaves(loop.body, "break")
+    body = (before, loop, *unless(flag, otherwise)) if breaks else (loop, *otherwise)
+    return tree.If(span, tree.Name(span, "True"), body, ())
 
 
 def ends(statements: Sequence[tree.Statement]) -> bool:
@@ -126,39 +118,41 @@ def naming(block: Sequence[tree.Statement], element: str) -> tuple[tree.Statemen
 def assigned(statements: Sequence[tree.Statement], lists: bool = True, stores: bool = True) -> list[str]:
     """The names that statements bind, in order. With `stores`, `x[i] = v` binds x; with `lists`,
     `x.append(v)` does."""
-    names: dict[str, None] = {}
+    skipped = ("append",) * (not lists) + ("store",) * (not stores)
+    return list(dict.fromkeys(name for kind, name in effects(statements) if kind not in skipped))
+
+
+def effects(statements: Sequence[tree.Statement]) -> Iterator[tuple[str, str]]:
+    """What statements do to which name, in order: `bind`, `update` (`x += v`), `store` or `append`."""
     work = list(reversed(statements))
     while work:
         statement = work.pop()
         match statement:
             case tree.Assign(targets=targets):
-                names |= dict.fromkeys(_targets(targets, stores))
+                yield from _effects(targets, "bind")
             case tree.Augmented(target=target):
-                names |= dict.fromkeys(_targets((target,), stores))
+                yield from _effects((target,), "update")
             case tree.Def(name=name):
-                names[name] = None
-            case tree.Bare() if lists and (grown := appended(statement)) is not None:
-                names[grown] = None
+                yield "bind", name
+            case tree.Bare() if (grown := appended(statement)) is not None:
+                yield "append", grown
             case tree.If(body=body, otherwise=otherwise):
                 work.extend(reversed(body + otherwise))
             case tree.For(target=target, body=body):
-                names |= dict.fromkeys(_targets((target,), stores))
+                yield from _effects((target,), "bind")
                 work.extend(reversed(body))
             case tree.While(body=body):
                 work.extend(reversed(body))
-    return list(names)
 
 
-def _targets(targets: Iterable[tree.Expression], stores: bool) -> list[str]:
-    found: list[str] = []
-    work = list(targets)[::-1]
+def _effects(targets: Iterable[tree.Expression], kind: str) -> Iterator[tuple[str, str]]:
+    work = [(target, kind) for target in targets][::-1]
     while work:
-        target = work.pop()
+        target, how = work.pop()
         match target:
             case tree.Name(id=name):
-                found.append(name)
-            case tree.Subscript(value=value) if stores:
-                work.append(value)
+                yield how, name
+            case tree.Subscript(value=value):
+                work.append((value, "store"))
             case tree.Sequence(items=items):
-                work.extend(reversed(items))
-    return found
+                work.extend((item, how) for item in reversed(items))

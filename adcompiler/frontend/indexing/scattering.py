@@ -10,8 +10,6 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from adcompiler.errors import DtypeError, ShapeError, Span
-from adcompiler.frontend.grammar import tree
-from adcompiler.frontend.indexing.sequences import is_display
 from adcompiler.frontend.values.open_axes import ONE, ZERO, open_axes
 from adcompiler.frontend.values.operations import Context, over
 from adcompiler.frontend.values.sizes import unit
@@ -105,23 +103,20 @@ def _everywhere(context: Context, mask: Value, value: Masked, span: Span) -> Val
     return value.value
 
 
-def updated(lowering: Any, statement: tree.Augmented, scope: dict[str, AnyValue]) -> AnyValue:
-    """An array after `x[mask] += v`; None for other statements."""
-    target = statement.target
-    if not isinstance(target, tree.Subscript) or not isinstance(target.value, tree.Name):
-        return None
-    if len(indices := lowering.run(lowering.indices(target), scope)) != 1 or not is_mask(indices[0]):
-        return None
-    array, value = (lowering.expression(e, scope) for e in (target.value, statement.value))
+def updated(
+    context: Context,
+    array: AnyValue,
+    mask: Value,
+    value: AnyValue,
+    operate: Callable[[AnyValue], AnyValue],
+    span: Span,
+) -> Value:
+    """An array after `x[mask] += v`; `operate` adds to all of it."""
     if isinstance(value, Masked):
-        value = _everywhere(lowering, indices[0], value, statement.span)
-    elif not isinstance(array, Value) or (
-        isinstance(value, Value) and value.rank > array.rank - indices[0].rank
-    ):
-        return _where(lowering, array, indices[0], value, statement.span)
-    here = False, is_display(statement.value, lowering.repeated)
-    changed = lowering.operated(statement.op, array, value, statement.span, here)
-    return _where(lowering, array, indices[0], changed, statement.span, whole=True)
+        value = _everywhere(context, mask, value, span)
+    elif not isinstance(array, Value) or (isinstance(value, Value) and value.rank > array.rank - mask.rank):
+        return _where(context, array, mask, value, span)
+    return _where(context, array, mask, operate(value), span, whole=True)
 
 
 class _Scatter:

@@ -1,32 +1,58 @@
 """Errors that occur for all arguments, found before the first call: names, attributes, arguments that a
 function does not take, strings as operands.
 
-This runs the lowering on unknown values. Steps that need known values are skipped; errors are raised by the
-same code, with the same messages, as in a call.
+A walk over the statements with the names that are known so far, most of them with unknown values. Arguments
+are bound to the signatures of functions, and what is known at compile time is computed as in a call, by the
+same functions, so errors have the same messages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
 
 from adcompiler.errors import DtypeError, Error, Span
 from adcompiler.frontend.grammar import tree
-from adcompiler.frontend.grammar.control_flow import assigned, returns
+from adcompiler.frontend.grammar.control_flow import appended, assigned, returns
 from adcompiler.frontend.indexing.annotations import declared
 from adcompiler.frontend.indexing.dimensions import CONSTANTS as OF_TEXT
 from adcompiler.frontend.indexing.dimensions import names_in
-from adcompiler.frontend.indexing.iterables import ITERATE, called, spanned
+from adcompiler.frontend.indexing.iterables import ITERATE, called, spanned, unpacked
 from adcompiler.frontend.indexing.subscripts import not_an_index, subscript
-from adcompiler.frontend.library.builtins import BUILTINS, ELEMENTWISE, FUNCTIONALS, METHODS
+from adcompiler.frontend.library.builtins import BUILTINS, ELEMENTWISE, FUNCTIONALS, METHODS, joins
 from adcompiler.frontend.library.functionals import is_partial
-from adcompiler.frontend.lowering.expressions import Steps
+from adcompiler.frontend.lowering.expressions import (
+    STEPS,
+    Scope,
+    Steps,
+    attribute,
+    boolean,
+    callee,
+    compare,
+    evaluated,
+    indices,
+    joined,
+    operated,
+    operator,
+    passed,
+    refuse_call,
+    run,
+    unsupported,
+)
+from adcompiler.frontend.lowering.loop_exits import Loop
 from adcompiler.frontend.lowering.program import no_result, result_span
-from adcompiler.frontend.lowering.statements import Lowering, Returned, seen
+from adcompiler.frontend.lowering.statements import (
+    arguments,
+    defined,
+    is_print,
+    never_returns,
+    refuse_alone,
+    seen,
+    stored_name,
+)
 from adcompiler.frontend.values.builtin_arguments import BoundError
-from adcompiler.frontend.values.operations import NOTHING
+from adcompiler.frontend.values.operations import NOTHING, Context
 from adcompiler.frontend.values.reductions import axes_of
 from adcompiler.frontend.values.slices import SliceValue, step_of
 from adcompiler.frontend.values.values import (
@@ -34,6 +60,7 @@ from adcompiler.frontend.values.values import (
     Closure,
     Frame,
     FunctionValue,
+    Unknown,
     Value,
     describe,
     is_number,
@@ -42,13 +69,6 @@ from adcompiler.ir.nodes import const
 from adcompiler.ops.table import TABLE
 
 SCALAR = Value((), const(0.0, "f64"))  # stands for unknown values in messages about attributes
-
-
-@dataclass(frozen=True, slots=True)
-class Unknown:
-    """An unknown value, or (an `array`) an unknown number or array."""
-
-    array: bool = False
 
 
 ANY, ARRAY = Unknown(), Unknown(array=True)
@@ -80,8 +100,15 @@ def mistakes(closure: Closure, found: Sequence[Error] = ()) -> list[Error]:
     return checker.errors
 
 
-class _Checker(Lowering):
-    """Lowers nothing; `called` lists the definitions that were called."""
+class _Checker(Context):
+    """Checks the definitions of a source; `called` lists those that were called."""
+
+    def __init__(self, source: Any) -> None:
+        super().__init__(source)
+        self.returned: list[AnyValue] = []  # by the definition checked last
+        self.called: list[Closure] = []
+        self.errors: list[Error] = []
+        self.elements = False  # whether the called builtin is elementwise
 
     def definition(self, closure: Closure) -> None:
         """Check the body of a definition on unknown arguments."""
@@ -96,20 +123,13 @@ class _Checker(Lowering):
         self.frame = Frame(scope)
         self.block(definition.body, scope)
         if not (returns(definition.body) or self.errors):
-            self.never_returns(closure)
+            never_returns(closure)
 
     def no_result(self, definition: tree.Def) -> None:
         """No call may return a string; definitions may, to each other."""
         texts = [next(_texts(value), None) for value in self.returned]
         if texts and all(text is not None for text in texts):
             no_result(self, texts[-1], result_span(definition))
-
-    def __init__(self, source: Any) -> None:
-        super().__init__(source)
-        self.returned: list[AnyValue] = []  # by the definition checked last
-        self.called: list[Closure] = []
-        self.errors: list[Error] = []
-        self.elements = False  # whether the called builtin is elementwise
 
     # -- statements ----------------------------------------------------------------------------
 
@@ -121,41 +141,55 @@ class _Checker(Lowering):
         except Error as error:
             self.errors.append(error)
 
-    def block(self, statements: Sequence[tree.Statement], scope: dict[str, AnyValue]) -> Returned | None:
+    def block(self, statements: Sequence[tree.Statement], scope: Scope) -> None:
+        """Check statements; the names that one with an error assigns are unknown."""
         for statement in statements:
             if isinstance(statement, tree.Raise):
-                return None
-            before = len(self.errors)
+                return
+            before, self.frame.scope = len(self.errors), scope
             with self.collected():
-                self.one(statement, scope)
+                self.statement(statement, scope)
             if len(self.errors) > before:
                 scope.update(dict.fromkeys(assigned((statement,)), ANY))
-        return None
 
-    def one(self, statement: tree.Statement, scope: dict[str, AnyValue]) -> None:
+    def statement(self, statement: tree.Statement, scope: Scope) -> None:
         """Check a statement; if the header of a block has an error, its body is checked as well."""
         match statement:
-            case tree.Return():
+            case tree.Return(value=value):
                 self.returned.append(ANY)
-                self.returned[-1] = self.expression(statement.value, scope)
+                self.returned[-1] = self.expression(value, scope)
             case tree.If():
                 self.either(statement, scope)
-            case tree.For():
+            case tree.For(iterable=iterable):
                 item: AnyValue = ANY
                 with self.collected():
-                    item = self.run(self.iterated(statement.iterable, scope), scope)
+                    item = run(self, self.iterated(iterable, scope), scope)
                 self.assign(statement.target, item, scope)
                 self.once(statement, scope, item)
-            case tree.While():
+            case tree.While(test=test):
                 with self.collected():
-                    self.expression(statement.test, scope)
+                    self.expression(test, scope)
                 self.once(statement, scope)
-            case tree.Leave():
-                pass
-            case _:
-                self.statement(statement, scope)
+            case tree.Assign(targets=targets, value=value):
+                found = self.expression(value, scope)
+                for target in targets:
+                    self.assign(target, found, scope)
+            case tree.Augmented(target=target, value=value, op=op, span=span):
+                left, right = self.expression(target, scope), self.expression(value, scope)
+                self.assign(target, self.operated(op, left, right, span), scope)
+            case tree.Def():
+                scope[statement.name] = defined(self, statement, scope)
+            case tree.Bare(value=tree.Call() as call) if is_print(call, scope):
+                for argument in call.arguments:
+                    self.expression(argument, scope)
+            case tree.Bare(value=tree.Call() as call) if (name := appended(statement)) is not None:
+                for argument in (tree.Name(call.function.span, name), *call.arguments):
+                    self.expression(argument, scope)
+                scope[name] = ANY
+            case tree.Bare():
+                refuse_alone(self, statement)
 
-    def either(self, statement: tree.If, scope: dict[str, AnyValue]) -> None:
+    def either(self, statement: tree.If, scope: Scope) -> None:
         """Check both branches, unless the condition is a number; assigned names become unknown."""
         test: AnyValue = ANY
         with self.collected():
@@ -167,9 +201,7 @@ class _Checker(Lowering):
             self.block(block, dict(scope))
         scope.update(dict.fromkeys(assigned((statement,)), ANY))
 
-    def once(
-        self, statement: tree.For | tree.While, scope: dict[str, AnyValue], item: AnyValue = ANY
-    ) -> None:
+    def once(self, statement: Loop, scope: Scope, item: AnyValue = ANY) -> None:
         """Check the body of a loop, in which assigned names are unknown, except its own `item`."""
         names = assigned((statement,))
         scope.update((n, ANY) for n in names if n in scope)
@@ -178,43 +210,30 @@ class _Checker(Lowering):
         self.block(statement.body, scope)
         scope.update(dict.fromkeys(names, ANY))
 
-    def assign(self, target: tree.Expression, value: AnyValue, scope: dict[str, AnyValue]) -> None:
-        if isinstance(target, tree.Sequence) and isinstance(value, Unknown):
-            for item in target.items:
-                self.assign(item, ANY, scope)
-        else:
-            super().assign(target, value, scope)
-
-    def store(self, target: tree.Subscript, value: AnyValue, scope: dict[str, AnyValue]) -> None:
-        if isinstance(target.value, tree.Name):
-            self.expression(target.value, scope)
-            self.run(self.indices(target), scope)
-            scope[target.value.id] = ANY
-        else:
-            super().store(target, value, scope)
-
-    def append(self, statement: tree.Bare, name: str, scope: dict[str, AnyValue]) -> None:
-        assert isinstance(statement.value, tree.Call)
-        assert isinstance(statement.value.function, tree.Attribute)
-        self.expression(statement.value.function.value, scope)
-        for argument in statement.value.arguments:
-            self.expression(argument, scope)
-        scope[name] = ANY
-
-    def print(self, call: tree.Call, scope: dict[str, AnyValue]) -> None:
-        for argument in call.arguments:
-            self.expression(argument, scope)
+    def assign(self, target: tree.Expression, value: AnyValue, scope: Scope) -> None:
+        """Bind a name, or each name of a tuple."""
+        match target:
+            case tree.Name(id=name):
+                scope[name] = value
+            case tree.Sequence(items=items):
+                known = not isinstance(value, Unknown)
+                parts = unpacked(self, value, len(items), target.span) if known else (ANY,) * len(items)
+                for item, part in zip(items, parts, strict=True):
+                    self.assign(item, part, scope)
+            case tree.Subscript():
+                place = stored_name(self, target)
+                self.expression(place, scope)
+                run(self, indices(self, target), scope)
+                scope[place.id] = ANY
+            case _:
+                unsupported(self, target)
 
     # -- expressions ---------------------------------------------------------------------------
 
-    def steps(self, node: tree.Expression, scope: dict[str, AnyValue]) -> Steps:
-        return (
-            self.comprehended(node, scope)
-            if isinstance(node, tree.Comprehension)
-            else super().steps(node, scope)
-        )
+    def expression(self, root: tree.Expression, scope: Scope) -> AnyValue:
+        return evaluated(self, CHECKS, root, scope)
 
-    def comprehended(self, node: tree.Comprehension, scope: Mapping[str, AnyValue]) -> Steps:
+    def comprehension(self, node: tree.Comprehension, scope: Scope) -> Steps:
         inner = dict(scope)
         for clause in node.clauses:
             item = yield from self.iterated(clause.iterable, inner)
@@ -224,7 +243,7 @@ class _Checker(Lowering):
         yield node.element, inner
         return ANY
 
-    def iterated(self, node: tree.Expression, scope: dict[str, AnyValue]) -> Steps:
+    def iterated(self, node: tree.Expression, scope: Scope) -> Steps:
         """An item of the iterable after `in`."""
         name = called(node, scope)
         if name is None:
@@ -241,7 +260,7 @@ class _Checker(Lowering):
             yield from self.iterated(argument, scope)
         return ANY
 
-    def ranged(self, node: tree.Call, scope: dict[str, AnyValue]) -> Steps:
+    def ranged(self, node: tree.Call, scope: Scope) -> Steps:
         """A number of a range; unknown bounds may be any integers."""
         bounds = []
         for argument in node.arguments:
@@ -251,15 +270,17 @@ class _Checker(Lowering):
             spanned(self, bounds, node.span)
         return ARRAY
 
-    def subscripted(self, node: tree.Subscript) -> Steps:
+    def subscripted(self, node: tree.Subscript, scope: Scope) -> Steps:
+        if (join := joins(node, scope)) is not None:
+            return (yield from joined(self, join, node))
         value = yield node.value
-        indices = yield from self.indices(node)
-        if isinstance(value, tuple) and not any(map(_is_unknown, indices)):
-            return subscript(self, value, indices, node.span)
+        places = yield from indices(self, node)
+        if isinstance(value, tuple) and not any(map(_is_unknown, places)):
+            return subscript(self, value, places, node.span)
         if is_number(value) or isinstance(value, str):
             return subscript(self, value, [0], node.span)
-        for index in indices:
-            if isinstance(index, float) or (isinstance(index, str) and len(indices) > 1):
+        for index in places:
+            if isinstance(index, float) or (isinstance(index, str) and len(places) > 1):
                 not_an_index(self, index, node.span)
             if isinstance(index, SliceValue):
                 bounds = (
@@ -268,17 +289,22 @@ class _Checker(Lowering):
                 step_of(self, SliceValue(*bounds), node.span)
         return ARRAY if value is ARRAY else ANY
 
-    def operated(
-        self, symbol: str, left: AnyValue, right: AnyValue, span: Span, displays: tuple[bool, bool]
-    ) -> AnyValue:
-        if not any(isinstance(v, Unknown) for v in (left, right)):
-            return super().operated(symbol, left, right, span, displays)
-        if symbol == "@" and any(is_number(v) or isinstance(v, str) for v in (left, right)):
-            return super().operated(symbol, SCALAR, SCALAR, span, displays)
-        if symbol == "@" or any(isinstance(v, tuple) for v in (left, right)):
+    def binary(self, node: tree.Binary, scope: Scope) -> Steps:
+        left = yield node.left
+        right = yield node.right
+        return self.operated(node.op, left, right, node.span)
+
+    def operated(self, symbol: str, left: AnyValue, right: AnyValue, span: Span) -> AnyValue:
+        """The value of `left symbol right`."""
+        values = left, right
+        if not any(isinstance(v, Unknown) for v in values):
+            return operated(self, symbol, left, right, span, (False, False))
+        if symbol == "@" and any(is_number(v) or isinstance(v, str) for v in values):
+            return operated(self, symbol, SCALAR, SCALAR, span, (False, False))
+        if symbol == "@" or any(isinstance(v, tuple) for v in values):
             return ANY
-        self.elementwise(self.operator(symbol, span), (left, right), span)
-        return ARRAY if all(is_number(v) or v is ARRAY for v in (left, right)) else ANY
+        self.elementwise(operator(self, symbol, span), values, span)
+        return ARRAY if all(is_number(v) or v is ARRAY for v in values) else ANY
 
     def elementwise(self, op: str, args: Sequence[AnyValue], span: Span) -> AnyValue:
         if any(isinstance(a, Unknown) for a in args):
@@ -290,7 +316,7 @@ class _Checker(Lowering):
             args = [SCALAR if isinstance(a, Unknown) else a for a in args]  # another argument is refused
         return super().elementwise(op, args, span)
 
-    def compare(self, node: tree.Compare) -> Steps:
+    def compare(self, node: tree.Compare, scope: Scope) -> Steps:
         left = yield node.operands[0]
         known = not isinstance(left, Unknown)
         for symbol, operand in zip(node.ops, node.operands[1:], strict=True):
@@ -301,16 +327,16 @@ class _Checker(Lowering):
             ):
                 self.elementwise("less", (left, right), node.span)
             left = right
-        return (yield from super().compare(node)) if known else ANY
+        return (yield from compare(self, node, scope)) if known else ANY
 
-    def boolean(self, node: tree.Boolean) -> Steps:
+    def boolean(self, node: tree.Boolean, scope: Scope) -> Steps:
         values = []
         for operand in node.operands:
             values.append((yield operand))
         unknown = any(isinstance(v, Unknown) for v in values)
-        return ANY if unknown else (yield from super().boolean(node))
+        return ANY if unknown else (yield from boolean(self, node, scope))
 
-    def ternary(self, node: tree.Ternary) -> Steps:
+    def ternary(self, node: tree.Ternary, scope: Scope) -> Steps:
         test = yield node.test
         if not isinstance(test, Unknown):
             return (yield node.then if test else node.otherwise)
@@ -318,46 +344,46 @@ class _Checker(Lowering):
         yield node.otherwise
         return ANY
 
-    def sequence(self, node: tree.Sequence) -> Steps:
+    def sequence(self, node: tree.Sequence, scope: Scope) -> Steps:
         items = []
         for item in node.items:
             items.append((yield item))
         return ANY if node.kind == "list" else tuple(items)
 
-    def part(self, value: AnyValue, node: tree.Attribute) -> AnyValue:
+    def attribute(self, node: tree.Attribute, scope: Scope) -> Steps:
         """A field of a container may have any name, except Python's dunder names."""
-        private = node.name.startswith("__") and node.name.endswith("__")
-        known = node.name in ("T", "shape", "ndim", "size")
-        if isinstance(value, Unknown) and (known or not (value.array or private)):
-            return ARRAY if value.array and node.name != "shape" else ANY
-        return super().part(SCALAR if isinstance(value, Unknown) else value, node)
-
-    def default(self, parameter: tree.Parameter, scope: dict[str, AnyValue]) -> AnyValue:
-        assert parameter.default is not None
-        value = self.expression(parameter.default, scope)
-        return value if isinstance(value, Unknown) else super().default(parameter, scope)
+        steps = attribute(self, node, scope)
+        try:
+            value = yield next(steps)
+            private = node.name.startswith("__") and node.name.endswith("__")
+            known = node.name in ("T", "shape", "ndim", "size")
+            if isinstance(value, Unknown) and (known or not (value.array or private)):
+                return ARRAY if value.array and node.name != "shape" else ANY
+            steps.send(SCALAR if isinstance(value, Unknown) else value)
+        except StopIteration as done:
+            return done.value
 
     # -- calls ---------------------------------------------------------------------------------
 
-    def callee(self, node: tree.Call, scope: dict[str, AnyValue]) -> Any:
-        if isinstance(node.function, tree.Name) and isinstance(scope.get(node.function.id), Unknown):
-            return BUILTINS.get(node.function.id, ANY)
-        return super().callee(node, scope)
-
-    def call_of(self, node: tree.Call, scope: dict[str, AnyValue]) -> Steps:
+    def call_of(self, node: tree.Call, scope: Scope) -> Steps:
         if is_partial(node, scope) or any(isinstance(a, tree.Starred) for a in node.arguments):
             return ANY
-        return (yield from super().call_of(node, scope))
-
-    def is_function(self, target: AnyValue) -> bool:
-        return isinstance(target, Unknown) or super().is_function(target)
+        name = node.function.id if isinstance(node.function, tree.Name) else ""
+        unknown = isinstance(scope.get(name), Unknown)
+        target = BUILTINS.get(name, ANY) if unknown else callee(self, node, scope)
+        if target is None:
+            target = yield node.function
+            if not isinstance(target, Unknown):
+                refuse_call(self, node, target)
+        args, keywords = yield from passed(self, node, target, scope)
+        return self.invoke(target, args, keywords, node.span)
 
     def invoke(
         self, function: AnyValue, args: list[Any], keywords: Mapping[str, Any], span: Span
     ) -> AnyValue:
         self.called += [a for a in (function, *args, *keywords.values()) if isinstance(a, Closure)]
         if isinstance(function, Closure):
-            self.arguments(function, args, keywords, span)
+            arguments(self, function, args, keywords, span)
             return ANY
         target = function.call if isinstance(function, FunctionValue) else function
         given = (*args, *keywords.values())
@@ -376,6 +402,19 @@ class _Checker(Lowering):
             axes_of(self, given["axis"], span)
         if not (self.elements or isinstance(next(iter(given.values()), ANY), str)):
             raise BoundError
+
+
+CHECKS = STEPS | {
+    tree.Binary: _Checker.binary,
+    tree.Compare: _Checker.compare,
+    tree.Boolean: _Checker.boolean,
+    tree.Ternary: _Checker.ternary,
+    tree.Call: _Checker.call_of,
+    tree.Attribute: _Checker.attribute,
+    tree.Sequence: _Checker.sequence,
+    tree.Subscript: _Checker.subscripted,
+    tree.Comprehension: _Checker.comprehension,
+}
 
 
 def _is_unknown(index: AnyValue) -> bool:

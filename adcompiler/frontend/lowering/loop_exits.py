@@ -14,7 +14,7 @@ from typing import TypeAlias, TypeVar
 
 from adcompiler.errors import Span
 from adcompiler.frontend.grammar import tree
-from adcompiler.frontend.grammar.control_flow import ends, leaves, returns
+from adcompiler.frontend.grammar.control_flow import break_flag, ends, leaves, returns, unless
 from adcompiler.frontend.values.values import RESULT, AnyValue
 
 RETURNED = "return"  # the name of the flag; no variable can have it, nor RESULT
@@ -48,8 +48,8 @@ def without_leaves(loop: LoopT) -> tuple[LoopT, str | None]:
     """A loop in which `break` and `continue` set flags, and the flag that ends it."""
     if not leaves(loop.body):
         return loop, None
-    where = f"{loop.span.line}:{loop.span.column}"
-    left, broken = f"continue:{where}", f"break:{where}"  # no variable can have these names
+    broken = break_flag(loop)
+    left = broken.replace("break", "continue")
     until = broken if leaves(loop.body, "break") else None
     starts = (_flag(loop.span, name, False) for name in (until, left) if name is not None)
     return replace(loop, body=(*starts, *_flagged(loop.body, left, broken))), until
@@ -70,11 +70,6 @@ def _flagged(statements: Block, left: str, broken: str) -> Block:
                 body, otherwise, rest = (_flagged(part, left, broken) for part in (body, otherwise, rest))
                 return (*before, tree.If(span, test, body, otherwise), *unless(left, rest))
     return statements
-
-
-def unless(flag: str, statements: Block) -> Block:
-    """Statements that run unless a flag is set."""
-    return tuple(tree.If(s.span, tree.Name(s.span, flag), (), statements) for s in statements[:1])
 
 
 def _flag(span: Span, name: str, value: bool) -> tree.Statement:

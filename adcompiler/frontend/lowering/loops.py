@@ -7,7 +7,7 @@ scalar an array), it is lowered again with that type, until an iteration keeps i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce as fold_left
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from adcompiler.analysis.affine import linear
 from adcompiler.errors import DtypeError, ShapeError, Span
 from adcompiler.frontend.grammar import tree
+from adcompiler.frontend.grammar.control_flow import effects
 from adcompiler.frontend.lowering.printing import TALLIES, after
 from adcompiler.frontend.lowering.printing import carried as summed
 from adcompiler.frontend.values.open_axes import ONE, ZERO, open_axes
@@ -434,15 +435,8 @@ def is_live(loop: tree.For, scope: Mapping[str, AnyValue]) -> bool:
     """Whether a loop iterates over arrays, or slices of them, to which its body stores and whose names it
     does not rebind: the iterable then means the same elements in every iteration."""
     names = _walked(loop.iterable, scope)
-    if not names:
-        return False
-    stored, bound = set[str](), set(_names(loop.target))
-    for node in postorder(list[tree.Tree](loop.body), _statements):
-        for target in _targets(node):
-            (stored if isinstance(target, tree.Subscript) else bound).update(_names(target))
-        if isinstance(node, tree.Augmented):
-            stored.update(_names(node.target))
-    return bool(stored & names) and not bound & names
+    kinds = {kind for kind, name in effects((loop,)) if name in names}
+    return bool(kinds & {"store", "update"}) and "bind" not in kinds
 
 
 def _walked(node: tree.Expression, scope: Mapping[str, AnyValue]) -> set[str]:
@@ -464,34 +458,3 @@ def _is_fixed(index: tree.Expression) -> bool:
     """Whether an index is the same slice or number in every iteration."""
     nodes = postorder(list[tree.Tree]([index]), tree.children)
     return all(isinstance(n, tree.Slice | tree.Number | tree.Unary | tree.Ellipsis) for n in nodes)
-
-
-def _statements(node: tree.Tree) -> list[tree.Tree]:
-    """The statements inside one, except those of nested defs."""
-    found = [] if isinstance(node, tree.Def) else tree.children(node)
-    return [n for n in found if isinstance(n, tree.Statement)]
-
-
-def _targets(node: tree.Tree) -> Iterator[tree.Expression]:
-    """The targets of an assignment or a loop."""
-    work = list(node.targets) if isinstance(node, tree.Assign) else []
-    work += [node.target] if isinstance(node, tree.For) else []
-    while work:
-        target = work.pop()
-        if isinstance(target, tree.Sequence):
-            work += target.items
-        else:
-            yield target
-
-
-def _names(target: tree.Expression) -> Iterator[str]:
-    """The names that a target binds or stores to."""
-    work = [target]
-    while work:
-        match work.pop():
-            case tree.Name(id=name):
-                yield name
-            case tree.Subscript(value=value):
-                work.append(value)
-            case tree.Sequence(items=items):
-                work += items

@@ -17,7 +17,7 @@ from adcompiler.frontend.indexing.struct_rows import equally_long
 from adcompiler.frontend.library.builtins import CONSTANTS, dotted, library
 from adcompiler.frontend.library.conversions import dtype_named
 from adcompiler.frontend.library.distributions import of_scipy
-from adcompiler.frontend.lowering.expressions import is_static
+from adcompiler.frontend.lowering.expressions import callee, is_static
 from adcompiler.frontend.lowering.printing import shown
 from adcompiler.frontend.lowering.statements import Lowering
 from adcompiler.frontend.values.operations import ONE, Calculus, Context, close
@@ -262,7 +262,7 @@ def closure_of(
         scope = dict(outer) | dict.fromkeys(known)
         for call in _walk(module.expression):
             if isinstance(call, tree.Call) and getattr(call.function, "id", None) not in known:
-                Lowering(source).callee(call, scope)  # report unknown functions at once
+                callee(Lowering(source), call, scope)  # report unknown functions at once
         return Closure(definition, dict(outer), source)
     defined = [s for s in module.statements if isinstance(s, tree.Def)]
     if not defined and isinstance(last := module.statements[-1], tree.Assign):

@@ -10,23 +10,32 @@ from typing import Any, NoReturn, TypeAlias
 
 from adcompiler.errors import DtypeError, Error, LimitError, OutOfRangeError, ParseError, ShapeError, Span
 from adcompiler.frontend.grammar import tree
-from adcompiler.frontend.grammar.control_flow import appended, assigned, returns
+from adcompiler.frontend.grammar.control_flow import appended, assigned, returns, unless
 from adcompiler.frontend.indexing.annotations import annotate
 from adcompiler.frontend.indexing.iterables import Iterable, iterable, literal, unpacked
 from adcompiler.frontend.indexing.masked_stores import Changed, masked, read_anew
-from adcompiler.frontend.indexing.scattering import updated
+from adcompiler.frontend.indexing.scattering import is_mask, updated
 from adcompiler.frontend.indexing.sequences import is_display
 from adcompiler.frontend.indexing.subscripts import READ, stored
+from adcompiler.frontend.library.builtins import VIEWS
 from adcompiler.frontend.library.suggestions import alone
-from adcompiler.frontend.lowering.expressions import Steps, named
-from adcompiler.frontend.lowering.list_append import Appending
+from adcompiler.frontend.lowering.expressions import (
+    MEASURES,
+    STEPS,
+    evaluated,
+    indices,
+    named,
+    operated,
+    run,
+    unsupported,
+)
+from adcompiler.frontend.lowering.list_append import append, growing, lists_of, refuse_lists, with_one_append
 from adcompiler.frontend.lowering.loop_exits import (
     RETURNED,
     Loop,
     LoopT,
     is_endless,
     nothing_of,
-    unless,
     without_leaves,
     without_returns,
 )
@@ -36,6 +45,8 @@ from adcompiler.frontend.lowering.printing import printed
 from adcompiler.frontend.lowering.requirements import require
 from adcompiler.frontend.lowering.rule_calls import ruled
 from adcompiler.frontend.lowering.ufunc_calls import mapped
+from adcompiler.frontend.values.aliases import shared
+from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.rearranging import listed
 from adcompiler.frontend.values.values import (
     RESULT,
@@ -47,6 +58,7 @@ from adcompiler.frontend.values.values import (
     Frame,
     FunctionValue,
     Listed,
+    Unknown,
     Value,
     as_array,
     describe,
@@ -106,14 +118,29 @@ def has_loops(definition: tree.Def) -> bool:
     return any(isinstance(node, tree.For | tree.While | tree.Comprehension) for node in nodes)
 
 
-class Lowering(Appending):
+class Lowering(Context):
     """Lowers the body of a definition; `scope` holds the visible names."""
 
     prints = False  # whether a print statement was lowered
     calls = 0  # the current nesting depth of calls
     total = 0  # the number of calls
     branches = 0  # the number of returning branches so far
-    body: tuple[tree.Tree, ...] = ()  # the parameters and statements of the current definition
+
+    def expression(self, root: tree.Expression, scope: Scope) -> AnyValue:
+        return evaluated(self, STEPS, root, scope)
+
+    def invoke(
+        self, function: AnyValue, args: list[Any], keywords: Mapping[str, Any], span: Span
+    ) -> AnyValue:
+        if isinstance(function, Closure):
+            return self.call(function, args, keywords, span)
+        target = function.call if isinstance(function, FunctionValue) else function
+        if target not in MEASURES:
+            for argument in (*args, *keywords.values()):
+                self.aliases.read_all(argument, span)
+        found = target(self, args, keywords, span)
+        viewed = args[0] if args and target in VIEWS else None
+        return shared(found, viewed if isinstance(viewed, Value) else None)
 
     # -- statements ----------------------------------------------------------------------------
 
@@ -135,7 +162,7 @@ class Lowering(Appending):
                 case tree.Return():
                     value = self.aliases.read_all(self.expression(statement.value, scope), statement.span)
                     return Returned(self.with_current_names(value))
-                case tree.If() if (parts := self.with_one_append(statement, scope)) is not None:
+                case tree.If() if (parts := with_one_append(self, statement, scope)) is not None:
                     rest += reversed(parts)
                 case tree.If(test=condition, body=body, otherwise=otherwise):
                     test = self.condition(condition, scope)
@@ -166,15 +193,15 @@ class Lowering(Appending):
                 value = self.aliases.own(self.expression(statement.value, scope))
                 for target in statement.targets:
                     self.assign(target, value, scope)
-            case tree.Augmented(target=tree.Subscript(value=place)) if (
-                value := updated(self, statement, scope)
+            case tree.Augmented(target=tree.Subscript(value=tree.Name() as place) as target) if (
+                mask := self.mask_of(target, scope)
             ) is not None:
-                self.changed(place, value, scope)
+                left, right = (self.expression(e, scope) for e in (place, statement.value))
+                operate = partial(self.augmented, statement, left)
+                self.changed(place, updated(self, left, mask, right, operate, statement.span), scope)
             case tree.Augmented():
                 left = self.expression(statement.target, scope)
-                right = self.expression(statement.value, scope)
-                here = False, is_display(statement.value, self.repeated)
-                value = self.operated(statement.op, left, right, statement.span, here)
+                value = self.augmented(statement, left, self.expression(statement.value, scope))
                 located(self, statement, value)
                 before = as_array(left)
                 if isinstance(statement.target, tree.Name) and isinstance(before, Value) and before.rank:
@@ -182,22 +209,27 @@ class Lowering(Appending):
                 else:
                     self.assign(statement.target, value, scope)
             case tree.Def():
-                assert self.source is not None
-                defaults = {p.name: self.default(p, scope) for p in statement.parameters if p.default}
-                scope[statement.name] = Closure(statement, self.frame, self.source, defaults=defaults)
-            case tree.Bare(value=tree.Text() | tree.Name(id="pass")):
-                pass
-            case tree.Bare(value=tree.Call(function=tree.Name(id="print")) as call) if "print" not in scope:
+                scope[statement.name] = defined(self, statement, scope)
+            case tree.Bare(value=tree.Call() as call) if is_print(call, scope):
                 self.print(call, scope)
             case tree.Bare() if (name := appended(statement)) is not None:
-                self.append(statement, name, scope)
+                append(self, statement, name, scope)
             case tree.Bare(value=tree.Call(function=tree.Name(id="require")) as call) if self.blame.elsewhere:
                 require(self, call, scope)
             case tree.Bare():
-                remedy = alone(statement.value)
-                self.fail(ParseError, "an expression on its own does nothing", statement.span, remedy)
+                refuse_alone(self, statement)
             case _:
-                self.unsupported(statement)
+                unsupported(self, statement)
+
+    def mask_of(self, target: tree.Subscript, scope: Scope) -> Value | None:
+        """The mask that a subscript consists of."""
+        places = run(self, indices(self, target), scope)
+        return places[0] if len(places) == 1 and is_mask(places[0]) else None
+
+    def augmented(self, statement: tree.Augmented, left: AnyValue, right: AnyValue) -> AnyValue:
+        """The value of `left op= right`."""
+        displays = False, is_display(statement.value, self.repeated)
+        return operated(self, statement.op, left, right, statement.span, displays)
 
     def print(self, call: tree.Call, scope: Scope) -> None:
         """`print(...)` in the separate program for printing; in all others it does nothing."""
@@ -330,7 +362,7 @@ class Lowering(Appending):
 
     def loop(self, statement: tree.For, scope: Scope) -> list[tree.Statement]:
         """A program loop; over a tuple or few iterations it is unrolled into statements."""
-        items = self.run(iterable(self, statement.iterable, scope), scope)
+        items = run(self, iterable(self, statement.iterable, scope), scope)
         if isinstance(items, tuple):
             number = len(items)
         elif is_const(items.length) and items.length.value <= UNROLL and items.guard is None:
@@ -363,24 +395,13 @@ class Lowering(Appending):
     ) -> AnyValue:
         """The item of an iteration; without `items`, the iterable is evaluated again."""
         if items is None:
-            items = self.run(iterable(self, loop.iterable, scope), scope)
+            items = run(self, iterable(self, loop.iterable, scope), scope)
         if isinstance(items, tuple):
             assert isinstance(step, Const)
             return literal(items[int(step.value)])
         self.read_items(loop, items)
         found = self.aliases.row(items.at(step))
         return literal(found) if isinstance(step, Const) else found
-
-    def run(self, steps: Steps, scope: Scope) -> Any:
-        """The result of a generator that requests values of expressions."""
-        self.frame.scope = scope
-        value: AnyValue = None
-        while True:
-            try:
-                wanted = steps.send(value)
-            except StopIteration as done:
-                return done.value
-            value = self.expression(*(wanted if isinstance(wanted, tuple) else (wanted, scope)))
 
     def read_items(self, loop: tree.For, items: Iterable) -> None:
         """Read the arrays whose elements are the items."""
@@ -392,21 +413,21 @@ class Lowering(Appending):
         """A `for` loop with carried state; returns the statements after it if it may return."""
         statement, until = self.entering(loop, scope)
         breaks = until is not None
-        lists = self.growing(statement, items, breaks, scope, lambda s: self.iterate(loop, items, s))
+        lists = growing(self, statement, items, breaks, scope, lambda s: self.iterate(loop, items, s))
         item = partial(self.item, loop, None if is_live(loop, scope) else items)
 
-        def iteration(step: Element, inner: dict[str, AnyValue]) -> None:
+        def iteration(step: Element, inner: Scope) -> None:
             self.binders.know(step, items.last, items.step)
             self.binders.inside(None, items.length)
             try:
-                self.enter(lists, statement, step, inner)
+                lists.enter(step, inner)
                 self.assign(statement.target, item(step, inner), inner)
                 self.block(statement.body, inner)
-                self.complete(lists, statement, step, inner)
+                lists.complete(step, inner)
             finally:
                 self.binders.around.pop()
 
-        def test(step: Element, inner: dict[str, AnyValue]) -> Value:
+        def test(step: Element, inner: Scope) -> Value:
             going = apply("less", step, items.length)
             if items.guard is not None and not items.filtered:  # the first excluded iteration ends the loop
                 going = apply("logical_and", going, items.guard(step))
@@ -415,19 +436,19 @@ class Lowering(Appending):
         guard = items.guard if items.filtered or not breaks else None
         form = LoopForm(iteration, None if breaks else items.length, guard, test if breaks else None)
         self.carry(form, statement, until, scope)
-        self.leave(lists, statement, scope)
+        lists.leave(scope)
         return self.following(loop)
 
     def repeat(self, loop: tree.While, scope: Scope) -> list[tree.Statement]:
         """A `while` loop with carried state; returns the statements after it if it may return."""
         statement, until = self.entering(loop, scope)
-        self.refuse_lists(statement, scope)
+        refuse_lists(self, statement, scope)
 
-        def test(_: Element, inner: dict[str, AnyValue]) -> Value:
+        def test(_: Element, inner: Scope) -> Value:
             value = self.condition(statement.test, inner)
             return value if isinstance(value, Value) else Value((), const(value, "bool"))
 
-        def iteration(_: Element, inner: dict[str, AnyValue]) -> None:
+        def iteration(_: Element, inner: Scope) -> None:
             self.block(statement.body, inner)
 
         self.carry(LoopForm(iteration, test=test), statement, until, scope)
@@ -457,7 +478,7 @@ class Lowering(Appending):
 
     def carry(self, form: LoopForm, statement: Loop, until: str | None, scope: Scope) -> None:
         """Run a loop; names assigned only inside it have no value after it."""
-        names, lists = assigned((statement,)), self.lists_of(statement, scope)
+        names, lists = assigned((statement,)), lists_of(self, statement, scope)
         known = [n for n in names if n in scope and n not in lists]
         carried = [n for n in known if not isinstance(scope[n], Closure | Foreign | FunctionValue)]
         carried += [scope[n].key for n in lists if isinstance(scope[n], AppendedList)]
@@ -495,16 +516,14 @@ class Lowering(Appending):
             case tree.Subscript():
                 self.store(target, value, scope)
             case _:
-                self.unsupported(target)
+                unsupported(self, target)
 
     def store(self, target: tree.Subscript, value: AnyValue, scope: Scope) -> None:
         """`x[indices] = value`."""
-        place = target.value
-        if not isinstance(place, tree.Name):
-            self.fail(ParseError, "only elements of a name can be assigned", target.span, "name it first")
+        place = stored_name(self, target)
         array = as_array(self.expression(place, scope))
-        indices = self.run(self.indices(target), scope)
-        self.changed(place, stored(self, array, indices, value, target.span), scope)
+        places = run(self, indices(self, target), scope)
+        self.changed(place, stored(self, array, places, value, target.span), scope)
 
     def changed(self, place: tree.Expression, value: AnyValue, scope: Scope) -> None:
         """Bind the name of an array to the array after a store."""
@@ -519,7 +538,7 @@ class Lowering(Appending):
 
     def call(self, closure: Closure, args: list[Any], keywords: Mapping[str, Any], span: Span) -> AnyValue:
         """The value of a definition's body on these arguments."""
-        bound = self.arguments(closure, args, keywords, span)
+        bound = arguments(self, closure, args, keywords, span)
         if closure.core is not None:
             return mapped(self, closure, bound, span)
         if closure.rule is not None:
@@ -551,7 +570,7 @@ class Lowering(Appending):
             return nan
         if returned is not None:
             return returned.value
-        self.never_returns(closure)
+        never_returns(closure)
 
     def composed(
         self, definition: tree.Def, scope: Scope, span: Span, rule: tree.Def | None = None
@@ -583,40 +602,69 @@ class Lowering(Appending):
             return replace(value, scope=Frame(dict(self.frame)))
         return value
 
-    def default(self, parameter: tree.Parameter, scope: Scope) -> AnyValue:
-        """The value of an omitted parameter, known at compile time."""
-        assert parameter.default is not None
-        value = self.expression(parameter.default, scope)
-        if not _is_known(value):
-            remedy = "write a number, a string, or a tuple of these, and create arrays from it inside"
-            cause = f"the default of {parameter.name!r} is {describe(value)}"
-            self.fail(ParseError, cause, parameter.default.span, remedy)
-        return value
 
-    def never_returns(self, closure: Closure) -> NoReturn:
-        raise ParseError(
-            f"{closure.definition.name} ends without a return", remedy="return at least one value",
-            source=closure.source, span=closure.definition.span,
-        )  # fmt: skip
+def is_print(call: tree.Call, scope: Scope) -> bool:
+    """Whether a statement prints."""
+    return isinstance(call.function, tree.Name) and call.function.id == "print" and "print" not in scope
 
-    def arguments(
-        self, closure: Closure, args: list[Any], keywords: Mapping[str, Any], span: Span
-    ) -> dict[str, Any]:
-        """Arguments by parameter name."""
-        definition, defaults = closure.definition, closure.defaults
-        names = [p.name for p in definition.parameters]
-        bound = dict(zip(names, args, strict=False))
-        unknown = [k for k in keywords if k not in names or k in bound]
-        missing = [n for n in names if n not in bound and n not in keywords and n not in defaults]
-        if len(args) > len(names) or unknown or missing:
-            self.fail(
-                ParseError,
-                f"{definition.name} takes ({', '.join(names)})",
-                span,
-                f"missing: {', '.join(missing)}" if missing else "remove the other arguments",
-            )
-        given = {**defaults, **bound, **keywords}
-        return {name: given[name] for name in names}
+
+def refuse_alone(context: Context, statement: tree.Bare) -> None:
+    """Refuse an expression as a statement, unless it is a docstring."""
+    if not isinstance(statement.value, tree.Text) and getattr(statement.value, "id", "") != "pass":
+        remedy = alone(statement.value)
+        context.fail(ParseError, "an expression on its own does nothing", statement.span, remedy)
+
+
+def stored_name(context: Context, target: tree.Subscript) -> tree.Name:
+    """The name of an array in which `x[indices] = value` stores."""
+    if isinstance(target.value, tree.Name):
+        return target.value
+    context.fail(ParseError, "only elements of a name can be assigned", target.span, "name it first")
+
+
+def defined(context: Context, statement: tree.Def, scope: Scope) -> Closure:
+    """The function that a nested definition makes."""
+    assert context.source is not None
+    defaults = {p.name: default(context, p, scope) for p in statement.parameters if p.default}
+    return Closure(statement, context.frame, context.source, defaults=defaults)
+
+
+def default(context: Context, parameter: tree.Parameter, scope: Scope) -> AnyValue:
+    """The value of an omitted parameter, known at compile time."""
+    assert parameter.default is not None
+    value = context.expression(parameter.default, scope)
+    if not (isinstance(value, Unknown) or _is_known(value)):
+        remedy = "write a number, a string, or a tuple of these, and create arrays from it inside"
+        cause = f"the default of {parameter.name!r} is {describe(value)}"
+        context.fail(ParseError, cause, parameter.default.span, remedy)
+    return value
+
+
+def never_returns(closure: Closure) -> NoReturn:
+    raise ParseError(
+        f"{closure.definition.name} ends without a return", remedy="return at least one value",
+        source=closure.source, span=closure.definition.span,
+    )  # fmt: skip
+
+
+def arguments(
+    context: Context, closure: Closure, args: list[Any], keywords: Mapping[str, Any], span: Span
+) -> dict[str, Any]:
+    """Arguments by parameter name."""
+    definition, defaults = closure.definition, closure.defaults
+    names = [p.name for p in definition.parameters]
+    bound = dict(zip(names, args, strict=False))
+    unknown = [k for k in keywords if k not in names or k in bound]
+    missing = [n for n in names if n not in bound and n not in keywords and n not in defaults]
+    if len(args) > len(names) or unknown or missing:
+        context.fail(
+            ParseError,
+            f"{definition.name} takes ({', '.join(names)})",
+            span,
+            f"missing: {', '.join(missing)}" if missing else "remove the other arguments",
+        )
+    given = {**defaults, **bound, **keywords}
+    return {name: given[name] for name in names}
 
 
 def _ranks(value: AnyValue) -> Any:

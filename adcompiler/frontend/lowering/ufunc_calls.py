@@ -11,13 +11,13 @@ from typing import Any
 
 from adcompiler.errors import ShapeError, Span
 from adcompiler.frontend.grammar import tree
-from adcompiler.frontend.lowering.expressions import Expressions
+from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.rearranging import array
 from adcompiler.frontend.values.values import AnyValue, Closure, Value
 from adcompiler.ir.nodes import Shape, const, is_const
 
 
-def mapped(context: Expressions, closure: Closure, args: Mapping[str, AnyValue], span: Span) -> AnyValue:
+def mapped(context: Context, closure: Closure, args: Mapping[str, AnyValue], span: Span) -> AnyValue:
     """The value of a universal function: one array per result."""
     assert closure.core is not None
     values = [array(context, closure.name, a, span) for a in args.values()]
@@ -25,7 +25,7 @@ def mapped(context: Expressions, closure: Closure, args: Mapping[str, AnyValue],
     shape = context.broadcast(closure.name, [Value(lead, const(0.0, "f64")) for lead in leads], span)
     alone = replace(closure, core=None)
     if not shape:
-        return context.call(alone, list(args.values()), {}, span)
+        return context.invoke(alone, list(args.values()), {}, span)
     scope: dict[str, AnyValue] = {f"argument {k}": v for k, v in enumerate(values)}
     scope |= {f"length {k}": Value((), n, weak=True) for k, n in enumerate(shape)} | {closure.name: alone}
     items = [_item(f"argument {k}", lead, len(shape), span) for k, lead in enumerate(leads)]
@@ -36,7 +36,7 @@ def mapped(context: Expressions, closure: Closure, args: Mapping[str, AnyValue],
     return tuple(context.expression(_over(shape, part, span), scope) for part in parts)
 
 
-def _lead(context: Expressions, closure: Closure, value: Value, core: int, span: Span) -> Shape:
+def _lead(context: Context, closure: Closure, value: Value, core: int, span: Span) -> Shape:
     """The axes of an argument over which the body is mapped."""
     if value.rank < core:
         cause = f"{closure.name} takes arrays of rank {core} or more here, not {value.rank}"

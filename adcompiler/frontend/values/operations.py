@@ -176,6 +176,7 @@ class Context:
         self.aliases = Aliases(self)
         self.stores = True  # whether the value of a name is an array of its own
         self.frame = Frame(NOTHING)  # of the current call
+        self.body: tuple[tree.Tree, ...] = ()  # the parameters and statements of the current definition
         self.within: tuple[Within, ...] = ()  # the enclosing loops and calls
         self.returned: list[Any] = []  # the ranks of the values returned by the current loop
         self.repeated: set[tree.Expression] = set()  # repeated list displays (`sequences.py`)

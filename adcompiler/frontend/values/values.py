@@ -141,6 +141,13 @@ class Foreign:
 
 
 @dataclass(frozen=True, slots=True)
+class Unknown:
+    """A value that is not known before the first call (an `array`: that of a number or array)."""
+
+    array: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Tally:
     """A quantity of a print statement: its number, its kind (`min`, `max`, `sum`, `whole`, `line`), and an
     array."""
