@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ops.rules.edges import EDGES
+from ops.rules.plots import SECTIONS_SHOWN, file_of, write
 
 from adcompiler.ops.rules.primitive import Primitive
 from adcompiler.ops.table import ALIASES, SECTIONS
@@ -23,6 +24,8 @@ A derivative is an expression in the language. It may use the parameters and the
 orders differentiate it with the same rules. A `where` at the top of a derivative is evaluated before any
 multiplication, so 0 is never multiplied by infinity. Tests compare each derivative with SymPy's and with
 finite differences, to second order, and each kernel with NumPy.
+
+The plots show functions (blue) and their derivatives (orange, dashed), other parameters being as written.
 """
 
 EDGE_INTRODUCTION = """\
@@ -56,7 +59,10 @@ def rules() -> str:
     """The whole page."""
     parts = [INTRODUCTION]
     for title, entries in SECTIONS.items():
-        parts.append(f"## {title}\n\n" + table(("function", "meaning", "derivative"), map(row, entries)))
+        plots = f"\n![{title}, with derivatives]({file_of(title)})\n" if title in SECTIONS_SHOWN else ""
+        parts.append(
+            f"## {title}\n\n" + table(("function", "meaning", "derivative"), map(row, entries)) + plots
+        )
     aliases = [(f"`{alias}`", f"`{name}`") for alias, name in ALIASES.items()]
     parts.append("## Other names\n\n" + table(("alias", "function"), aliases))
     edges = [
@@ -69,3 +75,4 @@ def rules() -> str:
 
 if __name__ == "__main__":
     PATH.write_text(rules())
+    write()
