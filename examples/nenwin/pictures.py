@@ -13,7 +13,7 @@ from examples.nenwin.particles import Model, nearest, run
 
 def canvas(columns: int, width: float, height: float) -> tuple[Any, Any]:
     """A figure that no window shows, and its axes."""
-    figure = extra("matplotlib.figure").Figure(figsize=(width, height), layout="constrained")
+    figure = extra("matplotlib.figure").Figure(figsize=(width, height), layout="compressed")
     return figure, figure.subplots(1, columns)
 
 
@@ -33,7 +33,7 @@ def curves(trained: Trained, path: Path) -> None:
 
 def paths(trained: Trained, images: np.ndarray, labels: np.ndarray, path: Path) -> None:
     """Draw the marbles of some images on their way, and the eater that each image's class belongs to."""
-    figure, axes = canvas(len(images), 3.2 * len(images), 3.4)
+    figure, axes = canvas(len(images), 3.2 * len(images), 3.6)
     for plot, ink, label in zip(np.atleast_1d(axes), images, labels, strict=True):
         _paths(plot, trained, ink, int(label))
     figure.savefig(path, dpi=80)
