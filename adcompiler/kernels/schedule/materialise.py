@@ -64,10 +64,11 @@ class Use(NamedTuple):
 
 class Candidate(NamedTuple):
     """A value that may become an array and replace some uses. It may share the memory of the result
-    `buffer`."""
+    `buffer`, and be stored along all axes but the first `dropped` ones, if not along one alone."""
 
     uses: tuple[Use, ...]
     buffer: Array | None = None
+    dropped: int | None = None
 
 
 def uses(made: Schedule, parts: Callable[[Task], Iterable[Part]]) -> dict[Element, list[Use]]:
@@ -139,17 +140,30 @@ class Rows:
     def candidates(self, func: Func, made: Schedule, style: Style) -> Sequence[Candidate]:
         """The costly values over the outer axes of a nest and one other axis that several loops need."""
         shared = filter(_is_shared, uses(made, _of_a_row).values() if style.rows else ())
-        return [Candidate((use,)) for found in shared for use in found]
+        stored = {t.array: len(t.dropped) for t in made.tasks if t.stored}
+        return [
+            Candidate((use,), dropped=_dropped_below(use.part, stored)) for found in shared for use in found
+        ]
 
     def holds(self, candidate: Candidate, array: Array, result: Array | None, made: Schedule) -> bool:
-        """Whether at most a row is stored."""
-        return any(
-            t.array is array and (len(t.dropped) == array.rank - 1 or not t.stored) for t in made.tasks
-        )
+        """Whether at most a row is stored, or no more than was stored of what the value is computed from."""
+        most = array.rank - 1 if candidate.dropped is None else candidate.dropped
+        return any(t.array is array and (not t.stored or len(t.dropped) >= most) for t in made.tasks)
 
     def pays(self, before: Schedule, after: Schedule, count: int) -> bool:
         """Always: a row is in cache."""
         return True
+
+
+def _dropped_below(part: Part, stored: Mapping[Array, int]) -> int | None:
+    """How many axes are dropped of an array in cache from which a function is computed point by point: as
+    much of the function may be stored, and often takes its place."""
+    if not is_function(part.element):
+        return None
+    places = {Index(axis) for axis in part.axes}
+    reads = (e for e in elements_of((part.element,)) if isinstance(e, Read))
+    plain = (r.array for r in reads if r.array.rank == len(places) and {*r.args} == places)
+    return min((k for k in map(stored.get, plain) if k), default=None)
 
 
 def _is_shared(found: Sequence[Use]) -> bool:
