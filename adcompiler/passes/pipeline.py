@@ -22,6 +22,7 @@ from adcompiler.passes.arrays.inline import inline
 from adcompiler.passes.arrays.inline_rules import inline_rules
 from adcompiler.passes.arrays.prune import prune
 from adcompiler.passes.arrays.select_sinking import branch
+from adcompiler.passes.arrays.transpose import transpose
 from adcompiler.passes.arrays.unroll import lanes, unroll
 from adcompiler.passes.recurrences.accumulators import accumulators
 from adcompiler.passes.recurrences.distribute import distribute
@@ -33,7 +34,7 @@ Pass = Callable[[Func], Func]
 
 SIMPLIFY: tuple[Pass, ...] = (fold, stabilised, sums, stores, prune)
 OPTIMISE: tuple[Pass, ...] = (
-    *(inline_rules, accumulators, strict, pick, fold, prune, inline, contract, fold, prune),
+    *(inline_rules, accumulators, strict, pick, fold, prune, inline, contract, transpose, fold, prune),
 )
 PREPARE: tuple[Pass, ...] = (
     expand,

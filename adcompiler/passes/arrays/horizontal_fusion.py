@@ -28,9 +28,10 @@ from adcompiler.ir.nodes import (
     select,
 )
 from adcompiler.ir.ruled import Ruled
-from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, substitute
+from adcompiler.ir.walk import arrays_of, arrays_read, elements_of
 from adcompiler.ops.build import apply
 from adcompiler.passes.algebra.strict import StrictRewriter
+from adcompiler.passes.arrays.transpose import in_order
 
 OPPOSITE = {"add": "subtract", "subtract": "add"}
 MOST_TERMS = 16  # terms of a sum that are examined
@@ -138,9 +139,7 @@ def _transposed(array: Array, read: Read, places: tuple[Element, ...]) -> tuple[
     axes = [i.axis for i in read.args if isinstance(i, Index)]
     if not isinstance(array, Reduce) or len(axes) < array.rank or set(read.args) != set(places):
         return array, read
-    order = [read.args.index(place) for place in places]
-    body = substitute(array.body, {k: Index(p) for p, k in enumerate(order)})
-    transposed = Reduce(array.op, tuple(array.shape[k] for k in order), array.reduced, body)
+    transposed = in_order(array, (read.args.index(place) for place in places))
     return transposed, Read(transposed, places)
 
 
