@@ -41,7 +41,7 @@ def attended(q: f64[b, t, e], k: f64[b, t, e], v: f64[b, t, e]):
     def scores(i, s):
         return [sum(q[i, s, u] * k[i, r, u] for u in range(e)) for r in range(t)]
     p = softmax([[scores(i, s) for s in range(t)] for i in range(b)], axis=-1)
-    o = [[[sum(p[i, s, r] * v[i, r, u] for r in range(t)) for u in range(e)] for s in range(t)] for i in range(b)]
+    o = [[sum(p[i, s, r] * v[i, r] for r in range(t)) for s in range(t)] for i in range(b)]
     return sum(o * o)
 """
 

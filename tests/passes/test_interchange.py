@@ -95,7 +95,7 @@ REFUSED = {
       %s = reduce sum (a < d, l < k | i < n) { %x[i, a] * %y[i, l] }
     }""",
     "made along another axis": """
-    func @f(%x: f64[n, d], %w: f64[d, k]) -> (%s: f64[d, k]) {
+    func @f(%x: f64[n, d], %w: f64[d, k]) -> (%s: f64[d, k], %y: f64[k, n]) {
       %y = reduce sum (l < k, i < n | a < d) { %x[i, a] * %w[a, l] }
       %s = reduce sum (a < d, l < k | i < n) { %x[i, a] * %y[l, i] * %y[l, i] }
     }""",

@@ -3,17 +3,17 @@
 The gradient of a matrix is often a sum over its axes in another order, and the result a transposed copy.
 The sum of transposed terms is that result: no array is stored in between, and none is copied.
 
-The last axis of a sum that others read is the one that is last in most of the accesses beside it, where it is
-computed and where it is read.
+The last axis of a sum that others read at plain axes is the one that is last in most of the accesses beside
+it, where it is computed and where it is read.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from adcompiler.ir.loop import Loop
-from adcompiler.ir.nodes import Array, Element, Func, Index, Map, Read, Reduce
+from adcompiler.ir.nodes import Array, Const, Element, Func, Index, Map, Read, Reduce
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, substitute, uses
 
@@ -51,7 +51,7 @@ class _Copies(Rewriter):
 
     def array(self, array: Array) -> Array:
         match array:
-            case Map(body=Read(array=Reduce() as total) as read) if total in self.single:
+            case Map(body=Read(array=Reduce() as total) as read) if total in self.single and _is_plain(total):
                 places = _plain(read)
                 if array.rank == len(places) == total.rank and places != sorted(places):
                     return in_order(total, [places.index(axis) for axis in range(array.rank)])
@@ -86,41 +86,50 @@ class _Moved(Rewriter):
 
 
 def _last_axes(roots: tuple[Array, ...]) -> dict[Array, int]:
-    """The axes to move to the end of sums."""
+    """The axes to move to the end of sums.
+
+    Each access votes for the axis that it has last, in the sums that stand beside it. What loops, calls and
+    results need stays as it is.
+    """
     votes: dict[Array, Counter[int]] = {}
-    order = arrays_of(roots)
-    given = set(roots)
-    for array in order:
-        if isinstance(array, Reduce | Map):
-            reads = dict.fromkeys(e for e in elements_of(array.elements) if isinstance(e, Read))
-        else:
-            given.update(array for array in uses((array,)))
+    fixed = set(roots)
+    for array in arrays_of(roots):
+        if not isinstance(array, Reduce | Map):
+            fixed.update(uses((array,)))
             continue
-        accesses = {read: _plain(read) for read in reads}
-        last = Counter(places[-1] for places in accesses.values() if len(places) > 1)
-        if array.rank > 1:
-            last[array.rank - 1] += 1
-        for read, places in accesses.items():
-            if len(places) != read.array.rank:
-                given.add(read.array)
-            elif len(places) > 1:
-                beside = last - Counter(places[-1:])
-                votes.setdefault(read.array, Counter()).update(
-                    {k: beside[axis] for k, axis in enumerate(places)}
-                )
-        if isinstance(array, Reduce) and array.rank > 1:
-            beside = last - Counter((array.rank - 1,))
-            votes.setdefault(array, Counter()).update({k: beside[k] for k in range(array.rank)})
+        reads = {e: _plain(e) for e in elements_of(array.elements) if isinstance(e, Read)}
+        accesses = [(array, list(range(array.rank))), *((read.array, axes) for read, axes in reads.items())]
+        last = Counter(axes[-1] for _, axes in accesses if len(axes) > 1)
+        for of, axes in accesses:
+            beside = last - Counter(axes[-1:])
+            votes.setdefault(of, Counter()).update({k: beside[axis] for k, axis in enumerate(axes)})
+        plain = _is_plain(array)
+        fixed.update([] if plain else [array])
+        fixed.update(
+            r.array for r, axes in reads.items()
+            if not plain or len(axes) != r.array.rank or _reduces(array, axes)
+        )  # fmt: skip
     found: dict[Array, int] = {}
     for array, count in votes.items():
-        if isinstance(array, Reduce) and array not in given:
+        if isinstance(array, Reduce) and array.rank > 1 and array not in fixed:
             best = max(range(array.rank), key=lambda k: (count[k], k))
             if count[best] > count[array.rank - 1]:
                 found[array] = best
     return found
 
 
+def _reduces(array: Array, places: Sequence[int]) -> bool:
+    """Whether an array reduces rows of another one, which it reads at these axes."""
+    return isinstance(array, Reduce) and bool(places) and places[-1] >= array.rank
+
+
 def _plain(read: Read) -> list[int]:
     """The axes at which an array is read, if they are all different."""
     axes = [i.axis for i in read.args if isinstance(i, Index)]
     return axes if len(set(axes)) == len(read.args) else []
+
+
+def _is_plain(array: Array) -> bool:
+    """Whether an array reads others at its axes and at numbers alone, not at shifted or computed places."""
+    reads = (e for e in elements_of(array.elements) if isinstance(e, Read))
+    return all(isinstance(i, Index | Const) for read in reads for i in read.args)
