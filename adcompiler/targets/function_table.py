@@ -29,7 +29,7 @@ class Function(NamedTuple):
     name     the C library's for float64; f is appended for float32
     texts    its names in generated source: in `math`, in NumPy, or our own
     scalar   its scalar form in LLVM: an intrinsic, a call of the C library, or an expression of our own
-             (`llvm/expressions.py`)
+             (`llvm/instructions.py`)
     libmvec  the number of arguments of the GNU C library's vector function; 0 if there is none
     inlined  whether it is expanded inline for the widest vectors (`llvm/vectormath/`)
     outside  where libmvec is slow: for float64, and for float32 if that differs

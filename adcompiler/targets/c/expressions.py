@@ -1,4 +1,4 @@
-"""Expressions of the loop IR in C, with the meaning that they have in `targets/llvm/expressions.py`.
+"""Expressions of the loop IR in C, with the meaning that they have in `targets/llvm/instructions.py`.
 
 Integers wrap, indices are unsigned, booleans are bytes in memory. No product is contracted with a sum.
 """

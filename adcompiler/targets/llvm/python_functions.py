@@ -23,7 +23,6 @@ from typing import NamedTuple
 from adcompiler.loopir.nodes import (
     Access,
     Assign,
-    AssignAll,
     Break,
     Call,
     Choice,
@@ -34,8 +33,6 @@ from adcompiler.loopir.nodes import (
     Invoke,
     Return,
     Stmt,
-    Store,
-    Update,
     Var,
     While,
 )
@@ -167,25 +164,8 @@ class _Body(Variables):
 
     # -- statements ----------------------------------------------------------------------------
 
-    def body(self, statements: Sequence[Stmt]) -> None:
-        """Statements in order."""
-        for statement in statements:
-            self.statement(statement)
-
     def statement(self, statement: Stmt) -> None:
         match statement:
-            case AssignAll(targets=targets, values=values):
-                for target, value in zip(targets, [self.value(v) for v in values], strict=True):
-                    if isinstance(target, Access):
-                        self.store(target, value)
-                    else:
-                        self.bind(target.name, value)
-            case Assign(name=name, value=value):
-                self.bind(name, self.value(value))
-            case Store(at=at, value=value):
-                self.store(at, self.value(value))
-            case Update(at=at, op=op, value=value):
-                self.store(at, self.binary(op, self.value(at), self.value(value)))
             case If(test=test, body=body, otherwise=otherwise):
                 self.choice(test, body, otherwise)
             case While(test=test, body=body):
@@ -204,7 +184,7 @@ class _Body(Variables):
             case Invoke(name=name, args=args):
                 self.invoke(name, [self.argument(a) for a in args])
             case _:
-                raise UnsupportedError
+                super().statement(statement)
 
     def factor(self, node: Expr) -> Factor:
         """A factor of a matrix product, or its transpose."""
@@ -352,11 +332,6 @@ class _Body(Variables):
         self.needs.declared[place] = f"@{place} = private unnamed_addr constant {kind} [{numbers}]"
         at = self.emit(f"getelementptr inbounds {kind}, ptr @{place}, i64 0, {index}", "ptr")
         return self.emit(f"load double, {at}", "double")
-
-    def argument(self, node: Expr) -> Argument:
-        """An argument of another function."""
-        found = self.array(node.name) if isinstance(node, Var) else None
-        return found or self.value(node)
 
     def invoke(self, name: str, args: Sequence[Argument]) -> Value:
         """A call of another function of the module."""

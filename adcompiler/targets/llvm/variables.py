@@ -10,21 +10,39 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from adcompiler.loopir.intrinsics import INTRINSICS
-from adcompiler.loopir.nodes import Access, Choice, Expr, Length, Var
+from adcompiler.loopir.nodes import (
+    Access,
+    Assign,
+    AssignAll,
+    Binary,
+    Call,
+    Choice,
+    Compare,
+    Expr,
+    Length,
+    Literal,
+    Logical,
+    Stmt,
+    Store,
+    Unary,
+    Update,
+    Var,
+)
 from adcompiler.loopir.vector_statements import LANE, Lane
 from adcompiler.loopir.walk import walk
-from adcompiler.targets.llvm.blocks import Blocks
+from adcompiler.targets.llvm.instructions import Instructions
 from adcompiler.targets.llvm.tables import BYTES
 from adcompiler.targets.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal, suffix, typed
 
 HIDDEN = '%nothing = call i64 asm "", "=r,0"(i64 0)'
 
 
-class Variables(Blocks):
-    """Basic blocks with named variables and arrays; `width` iterations are lanes."""
+class Variables(Instructions):
+    """The instructions of a function with named variables and arrays; `width` iterations are lanes."""
 
     def __init__(self, needs: Needs) -> None:
         super().__init__(needs)
+        self.values: dict[str, Value] = {}  # of variables that are assigned once
         self.arrays: dict[str, ArrayValue] = {}
         self.heap: dict[str, tuple[str, int]] = {}  # types and ranks of arrays that the function allocates
         self.places: dict[str, Value] = {}
@@ -35,6 +53,29 @@ class Variables(Blocks):
         self.mask: Value | None = None  # the active lanes
         self.summed: set[str] = set()  # vectors of partial sums
         self.lane: Value | None = None  # the lane that runs alone
+
+    def body(self, statements: Sequence[Stmt]) -> None:
+        """Statements in order."""
+        for statement in statements:
+            self.statement(statement)
+
+    def statement(self, statement: Stmt) -> None:
+        """A statement that assigns or stores."""
+        match statement:
+            case Assign(name=name, value=value):
+                self.bind(name, self.value(value))
+            case AssignAll(targets=targets, values=values):
+                for target, found in zip(targets, [self.value(v) for v in values], strict=True):
+                    if isinstance(target, Access):
+                        self.store(target, found)
+                    else:
+                        self.bind(target.name, found)
+            case Store(at=at, value=value):
+                self.store(at, self.value(value))
+            case Update(at=at, op=op, value=value):
+                self.store(at, self.binary(op, self.value(at), self.value(value)))
+            case _:
+                raise UnsupportedError
 
     def bind(self, name: str, value: Value | ArrayValue) -> None:
         """Assign a value to a variable."""
@@ -83,6 +124,7 @@ class Variables(Blocks):
     # -- expressions ---------------------------------------------------------------------------
 
     def value(self, node: Expr) -> Value:
+        """The value of an expression."""
         match node:
             case Var(name=name) if name in self.places:
                 place = self.places[name]
@@ -95,7 +137,32 @@ class Variables(Blocks):
                 return self.element(self.accessed(name, node), node)
             case Choice() if any(isinstance(n, Access) for n in walk(node)):
                 return self.branches(node)
-        return super().value(node)
+            case Var(name=name) if name in self.values:
+                return self.values[name]
+            case Literal(value=value):
+                return literal(value)
+            case Unary(op=op, operand=operand):
+                return self.unary(op, self.value(operand))
+            case Binary(op=op, left=left, right=right):
+                return self.binary(op, self.value(left), self.value(right))
+            case Compare(op=op, left=left, right=right):
+                return self.compare(op, self.value(left), self.value(right))
+            case Logical(op=op, args=args):
+                return self.both(op, [self.cast(self.value(a), "i1") for a in args])
+            case Choice(test=test, then=then, otherwise=otherwise):
+                return self.select(*map(self.value, (test, then, otherwise)))
+            case Call(name=name, args=args):
+                return self.function(name, [self.value(a) for a in args])
+        raise UnsupportedError
+
+    def argument(self, node: Expr) -> Value | ArrayValue:
+        """An argument of another function."""
+        match node:
+            case Var(name=name) if found := self.array(name):
+                return found
+            case Access(array=name) if self.knows(name) and len(node.indices) < len(self.known(name).shape):
+                return self.part_of(self.known(name), node)
+        return self.value(node)
 
     def branches(self, node: Choice) -> Value:
         """A choice that must compute only one side, because the other may read outside an array."""

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from adcompiler.ir.types import NUMPY, Dtype
 from adcompiler.loopir import nodes as loopir
-from adcompiler.targets.llvm.blocks import CONTEXT, POLL, STATE
 from adcompiler.targets.llvm.functions import Function, Module
+from adcompiler.targets.llvm.instructions import CONTEXT, POLL, STATE, Instructions
 from adcompiler.targets.llvm.libmvec import vectors
 from adcompiler.targets.llvm.places import Places
 from adcompiler.targets.llvm.tables import BYTES, TYPES
@@ -121,7 +121,7 @@ def translated(source: KernelSource, contiguous: bool) -> Code:
     )
 
 
-def context(code: Function, releases: bool | Value) -> None:
+def context(code: Instructions, releases: bool | Value) -> None:
     """The context of a call (`polls.py`); the thread `releases` Python's lock at once, or not yet."""
     code.needs.externals.add(POLL)
     code.needs.declared[POLL] = f"declare i1 @{POLL}(ptr)"
@@ -135,7 +135,7 @@ def context(code: Function, releases: bool | Value) -> None:
         )
 
 
-def restored(code: Function) -> None:
+def restored(code: Instructions) -> None:
     """Reacquire Python's lock, if the thread has released it."""
     state = code.load("%context", STATE, "i64")
     with code.when(code.emit(f"icmp ne {state}, 0", "i1")):
@@ -236,7 +236,7 @@ def _number(code: Function, given: Value, dtype: Dtype) -> Value:
     return code.cast(code.call("PyFloat_AsDouble", "double", [given]), TYPES[dtype])
 
 
-def boxed(code: Function, value: Value) -> Value:
+def boxed(code: Instructions, value: Value) -> Value:
     """A Python object of a number."""
     if value.is_float:
         return code.call("PyFloat_FromDouble", "i64", [code.cast(value, "double")])

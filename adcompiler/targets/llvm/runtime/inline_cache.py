@@ -23,7 +23,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from adcompiler.ir.types import Dtype
-from adcompiler.targets.llvm.functions import Function, Module
+from adcompiler.targets.llvm.functions import Module
+from adcompiler.targets.llvm.instructions import Instructions
 from adcompiler.targets.llvm.runtime.entry import Code, boxed, context, restored
 from adcompiler.targets.llvm.tables import TYPES
 from adcompiler.targets.llvm.values import Value, literal
@@ -38,7 +39,7 @@ CARRAY = 0x101  # NumPy's flags for contiguous and aligned arrays
 DATA, RANK, LENGTHS, DTYPE, FLAGS = 0, 1, 2, 5, 6  # words of NumPy's array header
 
 
-class _FastPath(Function):
+class _FastPath(Instructions):
     """Loads and stores of words, and branches to exits."""
 
     def at(self, base: Value, k: Value | int, kind: str = "i64") -> Value:
@@ -79,7 +80,8 @@ class _FastPath(Function):
 
 def fast_path() -> Code:
     """The function `entry(self, arguments, count, names)` as LLVM IR."""
-    code = _FastPath(Module(()))
+    module = Module(())
+    code = _FastPath(module.needs)
     own = Value("%own", "ptr")
     for name in ("own", "made", "stack"):
         code.stack.append(f"%{name} = alloca [{MOST_WORDS} x i64], align 64")
@@ -129,7 +131,7 @@ def fast_path() -> Code:
     given = [Value("%args", "ptr"), Value("%count", "i64"), Value("%names", "i64")]
     end = f"ret {code.call('PyObject_Vectorcall', 'i64', [general, *given])}"
     entry = code.definition("i64 @entry(i64 %self, ptr %args, i64 %count, i64 %names)", end)
-    return Code(code.module.text(entry), frozenset(code.needs.externals), ("entry",))
+    return Code(module.text(entry), frozenset(code.needs.externals), ("entry",))
 
 
 def _head(code: _FastPath, array: Value) -> Value:

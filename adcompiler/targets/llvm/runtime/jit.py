@@ -20,7 +20,7 @@ from adcompiler.errors import Error
 from adcompiler.lazy import cached_property
 from adcompiler.loopir.nodes import Invoke
 from adcompiler.loopir.walk import statements
-from adcompiler.targets.llvm.blocks import POLL
+from adcompiler.targets.llvm.instructions import POLL
 from adcompiler.targets.llvm.runtime.entry import PYTHON, Code, KernelSource, translated
 from adcompiler.targets.llvm.runtime.inline_cache import fast_path
 from adcompiler.targets.llvm.runtime.polls import polls

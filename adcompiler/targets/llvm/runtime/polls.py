@@ -1,8 +1,8 @@
 """Polls: how a long-running kernel lets other threads run, and ends on a signal.
 
-Loops that may run for long call `poll(context)` regularly (`blocks.py`): blocks of a nest, loops with inner
-loops, program loops, in strips, and the outermost of three loops in matrix routines. A context belongs to one
-call, on the stack of its thread:
+Loops that may run for long call `poll(context)` regularly (`instructions.py`): blocks of a nest, loops with
+inner loops, program loops, in strips, and the outermost of three loops in matrix routines. A context belongs
+to one call, on the stack of its thread:
 
     poll     the address of this function; 0 without Python: the kernel then runs to its end
     stop     nonzero when the call must end; read by all threads that share its blocks
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import time
 
-from adcompiler.targets.llvm.blocks import POLL
+from adcompiler.targets.llvm.instructions import POLL
 from adcompiler.targets.llvm.runtime.entry import Code
 
 SIGNAL_NANOSECONDS = 20_000_000  # nanoseconds between two checks for signals
