@@ -9,44 +9,40 @@ from adcompiler.frontend.grammar import tree
 from adcompiler.ir.walk import postorder
 
 
-def returns(statements: Sequence[tree.Statement]) -> bool:
-    """Whether statements contain a `return`, at any depth except in nested defs."""
-    work = list(statements)
-    while work:
-        statement = work.pop()
-        match statement:
-            case tree.Return():
-                return True
-            case tree.If(body=body, otherwise=otherwise):
-                work += body + otherwise
-            case tree.For(body=body) | tree.While(body=body):
-                work += body
-    return False
-
-
-def outside(statements: Sequence[tree.Statement]) -> tree.Leave | None:
-    """The first `break` or `continue` outside all loops among the statements."""
+def exits(statements: Sequence[tree.Statement], loops: bool) -> Iterator[tree.Return | tree.Leave]:
+    """The statements that leave a loop or definition, in order; those inside further loops too, if `loops`.
+    Nested defs have their own."""
     work = list(reversed(statements))
     while work:
         statement = work.pop()
         match statement:
-            case tree.Leave():
-                return statement
+            case tree.Return() | tree.Leave():
+                yield statement
             case tree.If(body=body, otherwise=otherwise):
                 work.extend(reversed(body + otherwise))
-    return None
+            case tree.For(body=body) | tree.While(body=body) if loops:
+                work.extend(reversed(body))
+
+
+def returned(statements: Sequence[tree.Statement]) -> Iterator[tree.Expression]:
+    """The values of the `return` statements, in order."""
+    return (s.value for s in exits(statements, loops=True) if isinstance(s, tree.Return))
+
+
+def returns(statements: Sequence[tree.Statement]) -> bool:
+    """Whether statements contain a `return`."""
+    return any(True for _ in returned(statements))
+
+
+def outside(statements: Sequence[tree.Statement]) -> tree.Leave | None:
+    """The first `break` or `continue` outside all loops among the statements."""
+    return next((s for s in exits(statements, loops=False) if isinstance(s, tree.Leave)), None)
 
 
 def leaves(statements: Sequence[tree.Statement], word: str | None = None) -> bool:
     """Whether statements may leave the enclosing loop: by `break` or `continue`, or only by `word`."""
-    work = list(statements)
-    while work:
-        match work.pop():
-            case tree.Leave(word=found) if word in (None, found):
-                return True
-            case tree.If(body=body, otherwise=otherwise):
-                work += body + otherwise
-    return False
+    found = (s.word for s in exits(statements, loops=False) if isinstance(s, tree.Leave))
+    return any(word in (None, w) for w in found)
 
 
 def break_flag(loop: tree.For | tree.While) -> str:

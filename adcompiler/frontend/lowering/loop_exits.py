@@ -86,20 +86,8 @@ def is_endless(loop: Loop) -> bool:
     return forever and not leaves(loop.body, "break")
 
 
-def nothing_of(loop: Loop) -> AnyValue:
-    """The narrowest value with the nesting of what a loop returns first; it widens to the returned value."""
-    work = list(reversed(loop.body))
-    while True:
-        match work.pop():
-            case tree.Return(value=value):
-                return _nothing(value)
-            case tree.If(body=body, otherwise=otherwise):
-                work += reversed((*body, *otherwise))
-            case tree.For(body=body) | tree.While(body=body):
-                work += reversed(body)
-
-
-def _nothing(value: tree.Expression) -> AnyValue:
+def nothing(value: tree.Expression) -> AnyValue:
+    """The narrowest value with the nesting of an expression; it widens to the returned value."""
     if isinstance(value, tree.Sequence) and value.kind == "tuple":
-        return tuple(map(_nothing, value.items))
+        return tuple(map(nothing, value.items))
     return False

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from adcompiler.errors import DtypeError, Error, LimitError, OutOfRangeError, ParseError, ShapeError, Span
 from adcompiler.frontend.grammar import tree
-from adcompiler.frontend.grammar.control_flow import appended, assigned, returns, unless
+from adcompiler.frontend.grammar.control_flow import appended, assigned, returned, returns, unless
 from adcompiler.frontend.indexing.annotations import annotate
 from adcompiler.frontend.indexing.iterables import Iterable, iterable, literal, unpacked
 from adcompiler.frontend.indexing.masked_stores import Changed, masked, read_anew
@@ -35,7 +35,7 @@ from adcompiler.frontend.lowering.loop_exits import (
     Loop,
     LoopT,
     is_endless,
-    nothing_of,
+    nothing,
     without_leaves,
     without_returns,
 )
@@ -457,7 +457,7 @@ class Lowering(Context):
     def entering(self, loop: LoopT, scope: Scope) -> tuple[LoopT, str | None]:
         """A loop without exits inside. The value that it returns may widen to any type."""
         if returns(loop.body):
-            scope |= {RETURNED: False, RESULT: nothing_of(loop)}
+            scope |= {RETURNED: False, RESULT: nothing(next(returned(loop.body)))}
             self.returned = []
         return without_leaves(without_returns(loop))
 
