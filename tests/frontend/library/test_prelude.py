@@ -7,7 +7,8 @@ import sys
 
 import numpy as np
 import pytest
-from frontend.library.document import PATH, functions
+from frontend.library.document import PATH, densities, functions
+from ops.rules.plots import shown
 
 import adcompiler as adc
 from adcompiler.frontend.library import prelude
@@ -23,7 +24,9 @@ def test_a_definition_is_documented_and_has_a_signature(name):
 
 
 def test_the_reference_is_up_to_date():
-    assert PATH.read_text() == functions(), "run: PYTHONPATH=tests python tests/frontend/library/document.py"
+    advice = "run: PYTHONPATH=tests python tests/frontend/library/document.py"
+    assert PATH.read_text() == functions(), advice
+    assert shown(PATH.with_name("distributions.svg")) == [call for call, _ in densities()], advice
 
 
 def test_a_signature_shows_the_defaults():

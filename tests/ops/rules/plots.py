@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -79,9 +80,9 @@ def curve(x: np.ndarray, y: np.ndarray, slope: np.ndarray, low: float, high: flo
     yield part
 
 
-def plot(entry: Primitive, call: str, left: float, top: float) -> Iterator[str]:
+def plot(call: str, between: tuple[float, float], left: float, top: float) -> Iterator[str]:
     """One function with its derivative, at a place of the picture."""
-    start, stop = interval(entry)
+    start, stop = between
     x = np.linspace(start, stop, POINTS)[1:-1]
     f = adc.compile(call, args="x", backend="numpy")
     with np.errstate(all="ignore"):
@@ -94,7 +95,8 @@ def plot(entry: Primitive, call: str, left: float, top: float) -> Iterator[str]:
         across = left + (a - start) / (stop - start) * (WIDTH - 16)
         return f"{across:.1f},{top + (high - b) / (high - low) * (HEIGHT - TITLE):.1f}"
 
-    yield f'<text x="{left}" y="{top - 6}" font-family="monospace" font-size="12">{call}</text>'
+    size = 12 if len(call) < 18 else 10
+    yield f'<text x="{left}" y="{top - 6}" font-family="monospace" font-size="{size}">{call}</text>'
     box = f'width="{WIDTH - 16}" height="{HEIGHT - TITLE}"'
     yield f'<rect x="{left}" y="{top}" {box} fill="none" stroke="{LINE}"/>'
     for a, b in (((start, 0), (stop, 0)), ((0, low), (0, high))):
@@ -117,9 +119,8 @@ def plot(entry: Primitive, call: str, left: float, top: float) -> Iterator[str]:
     yield f'<text x="{left + 3}" y="{top + HEIGHT - TITLE - 3}" {over}>{low + 0.15:.2g}</text>'
 
 
-def picture(title: str) -> str:
-    """The plots of a section as the text of an SVG file; white, on dark pages too."""
-    found = calls(title)
+def picture(found: Sequence[tuple[str, tuple[float, float]]]) -> str:
+    """Plots of functions, each between two numbers, as the text of an SVG file with a white background."""
     rows = -(-len(found) // COLUMNS)
     width, height = COLUMNS * WIDTH + 16, rows * (HEIGHT + 16) + 12
     parts = [
@@ -127,10 +128,15 @@ def picture(title: str) -> str:
         f'viewBox="0 0 {width} {height}" font-family="Helvetica, Arial, sans-serif">',
         '<rect width="100%" height="100%" rx="6" fill="white"/>',
     ]
-    for k, (entry, call) in enumerate(found):
+    for k, (call, between) in enumerate(found):
         row, column = divmod(k, COLUMNS)
-        parts += plot(entry, call, 16 + column * WIDTH, 30 + row * (HEIGHT + 16))
+        parts += plot(call, between, 16 + column * WIDTH, 30 + row * (HEIGHT + 16))
     return "\n".join([*parts, "</svg>\n"])
+
+
+def shown(svg: Path) -> list[str]:
+    """The functions that a picture shows."""
+    return re.findall(r'monospace" font-size="\d+">([^<]+)</text>', svg.read_text("utf-8"))
 
 
 def file_of(title: str) -> str:
@@ -140,4 +146,5 @@ def file_of(title: str) -> str:
 
 def write() -> None:
     for title in SECTIONS_SHOWN:
-        (DOCS / file_of(title)).write_text(picture(title), "utf-8")
+        found = [(call, interval(entry)) for entry, call in calls(title)]
+        (DOCS / file_of(title)).write_text(picture(found), "utf-8")
