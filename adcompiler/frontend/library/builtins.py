@@ -28,7 +28,7 @@ from adcompiler.frontend.linalg.einsum import EINSUM
 from adcompiler.frontend.linalg.matrices import MATRICES
 from adcompiler.frontend.linalg.solving import LINALG
 from adcompiler.frontend.values import rearranging, reductions
-from adcompiler.frontend.values.builtin_arguments import Builtin, bind_arguments, known_integer
+from adcompiler.frontend.values.builtin_arguments import Builtin, bind_arguments, builtin, known_integer
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.values import (
     AnyValue,
@@ -115,17 +115,14 @@ def _of_floats(name: str, kinds: Names[str]) -> Builtin:
     return call
 
 
-def _round(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+def _round(context: Context, x: AnyValue, decimals: AnyValue, span: Span) -> AnyValue:
     """Round to the nearest integer, or to a number of decimals; integers are unchanged."""
-    x, decimals = bind_arguments(context, "round", ("x", "decimals"), args, keywords, span, 1)
     if decimals is not None:
         scale = 10.0 ** known_integer(context, "decimals", decimals, 0, span)
         scaled = context.elementwise("rint", (context.elementwise("multiply", (x, scale), span),), span)
         return context.elementwise("divide", (scaled, scale), span)
-    args, keywords = [x], {}
-    x = args[0] if len(args) == 1 and not keywords else None
     whole = isinstance(x, Value) and x.dtype == "i64"
-    return x if whole else _elementwise("rint", "round")(context, args, keywords, span)
+    return x if whole else context.elementwise("rint", (x,), span)
 
 
 def _clip(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
@@ -212,11 +209,10 @@ def _norm(context: Context, args: list[Any], keywords: dict[str, Any], span: Spa
 def _moving(name: str, params: tuple[str, ...], optional: int, operation: Callable[..., AnyValue]) -> Builtin:
     """A function whose first argument is an array: `operation(context, array, *others, span)`."""
 
-    def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
-        x, *others = bind_arguments(context, name, params, args, keywords, span, optional)
-        return operation(context, rearranging.array(context, name, x, span), *others, span)
+    def call(context: Context, x: AnyValue, *others: Any) -> AnyValue:
+        return operation(context, rearranging.array(context, name, x, others[-1]), *others)
 
-    return call
+    return builtin(name, params, call, optional)
 
 
 def _reshape(context: Context, x: Value, shape: AnyValue, span: Span) -> AnyValue:
@@ -235,9 +231,8 @@ def _copy(context: Context, x: Value, span: Span) -> AnyValue:
     return x  # a value never changes
 
 
-def _item(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+def _item(context: Context, x: AnyValue, span: Span) -> AnyValue:
     """The single element of an array."""
-    (x,) = bind_arguments(context, "item", ("x",), args, keywords, span)
     if isinstance(x, Value) and x.rank:
         remedy = f"use the index of the element: x[{', '.join('0' * x.rank)}]"
         context.fail(ShapeError, f"item() of {describe(x)}", span, remedy)
@@ -286,16 +281,10 @@ def _joining(name: str, operation: Callable[..., AnyValue]) -> Builtin:
 
 
 def _filled(name: str, value: int | float) -> Builtin:
-    def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
-        (shape,) = bind_arguments(context, name, ("shape",), args, keywords, span)
+    def call(context: Context, shape: AnyValue, span: Span) -> AnyValue:
         return reductions.zeros(context, shape, value, span)
 
-    return call
-
-
-def _full(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
-    shape, value = bind_arguments(context, "full", ("shape", "value"), args, keywords, span)
-    return reductions.zeros(context, shape, value, span)
+    return builtin(name, ("shape",), call)
 
 
 def _arange(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
@@ -305,25 +294,13 @@ def _arange(context: Context, args: list[Any], keywords: dict[str, Any], span: S
     return reductions.arange(context, args, span)
 
 
-def _linspace(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
-    start, stop, number = bind_arguments(context, "linspace", ("start", "stop", "num"), args, keywords, span)
-    return reductions.linspace(context, start, stop, number, span)
-
-
-def _matmul(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
-    x, y = bind_arguments(context, "matmul", ("x", "y"), args, keywords, span)
-    return product(context, x, y, span)
-
-
-def _dot(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
-    x, y = bind_arguments(context, "dot", ("x", "y"), args, keywords, span)
+def _dot(context: Context, x: AnyValue, y: AnyValue, span: Span) -> AnyValue:
     if any(isinstance(v, Value) and v.rank > 2 for v in (x, y)):
         context.fail(ShapeError, "dot takes vectors and matrices", span, "write @ for stacks of matrices")
     return product(context, x, y, span)
 
 
-def _len(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
-    (x,) = bind_arguments(context, "len", ("x",), args, keywords, span)
+def _len(context: Context, x: AnyValue, span: Span) -> AnyValue:
     if isinstance(x, RaggedRows):
         return Value((), ragged.length(context, x), weak=True)
     if isinstance(x, tuple | Masked):
@@ -380,13 +357,13 @@ _builtins: dict[str, Builtin] = (
         "where": _where,
         "fabs": _of_floats("fabs", ("bool", "i64")),
         "float_power": _of_floats("float_power", ("bool", "i64", "f32")),
-        "round": _round,
+        "round": builtin("round", ("x", "decimals"), _round, optional=1),
         "clip": _clip,
         "norm": _norm,
         "logsumexp": _logsumexp,
         "max": _extremum("maximum"),
         "min": _extremum("minimum"),
-        "len": _len,
+        "len": builtin("len", ("x",), _len),
         "reshape": _moving("reshape", ("x", "shape"), 0, _reshape),
         "transpose": _moving("transpose", ("x", "axes"), 1, _transpose),
         "ravel": _moving("ravel", ("x",), 0, _ravel),
@@ -396,11 +373,11 @@ _builtins: dict[str, Builtin] = (
         "zeros": with_dtype(_filled("zeros", 0.0)),
         "empty": with_dtype(_filled("empty", 0.0)),
         "ones": with_dtype(_filled("ones", 1.0)),
-        "full": with_dtype(_full),
+        "full": with_dtype(builtin("full", ("shape", "value"), reductions.zeros)),
         "arange": with_dtype(_arange),
-        "linspace": with_dtype(_linspace),
-        "dot": _dot,
-        "matmul": _matmul,
+        "linspace": with_dtype(builtin("linspace", ("start", "stop", "num"), reductions.linspace)),
+        "dot": builtin("dot", ("x", "y"), _dot),
+        "matmul": builtin("matmul", ("x", "y"), product),
     }
     | dict(CONVERSIONS)
     | dict(FUNCTIONALS)
@@ -446,7 +423,7 @@ METHODS: Mapping[str, Builtin] = (
     | {name: BUILTINS[name] for name in ("clip", "copy", "round", "repeat", "squeeze", "swapaxes", "take")}
     | {name: _reduction(name, reductions.REDUCTIONS[f"a{name}"]) for name in ("max", "min")}
     | {name: _spread(name) for name in ("reshape", "transpose")}
-    | {"item": _item}
+    | {"item": builtin("item", ("x",), _item)}
     | {"flatten": _moving("flatten", ("x",), 0, _ravel)}
     | dict.fromkeys(("conj", "conjugate"), BUILTINS["real"])
 )
