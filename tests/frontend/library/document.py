@@ -13,9 +13,9 @@ from adcompiler.frontend.library.prelude import PRELUDE, Composite, sections
 PATH = Path(__file__).parents[3] / "docs" / "functions.md"
 
 INTRODUCTION = """\
-# Functions of the prelude
+# Functions of arrays and distributions
 
-These functions of NumPy and SciPy are definitions in the language, in
+These functions of NumPy and SciPy are written in the language itself, in
 `adcompiler/frontend/library/prelude.adc`. This page is generated from them by
 `PYTHONPATH=tests python tests/frontend/library/document.py`. A test checks that it is up to date.
 [The language](language.md) lists the other functions, and [the rule table](rules.md) those of elements.
