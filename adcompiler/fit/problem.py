@@ -57,6 +57,8 @@ class Problem:
         self.varied = [
             _position(self.name, names, one) for one in (wrt if isinstance(wrt, tuple) else (wrt,))
         ]
+        varied = tuple(names[k] for k in self.varied)
+        self.by = varied if isinstance(wrt, tuple) else varied[0]  # as a user writes it, to share programs
         self.all = self._filled(names, args if isinstance(args, tuple) else (args,))
         self.shape: tuple[int, ...] | None = None  # of the last value; of a container None
         self.value = Last(self._value)
@@ -112,7 +114,7 @@ class Problem:
         return float(self.value(point)[0])
 
     def _value_and_slope(self, point: np.ndarray) -> tuple[float, np.ndarray]:
-        value, grads = value_and_grad(self.function, self.wrt)(*self.arguments(point))
+        value, grads = value_and_grad(self.function, self.by)(*self.arguments(point))
         self.watch.seen(np.asarray([value]))
         return float(value), self._vector(grads)
 
@@ -125,18 +127,18 @@ class Problem:
     def product(self, point: np.ndarray, direction: np.ndarray) -> np.ndarray:
         """The Hessian of a scalar function times a vector."""
         directions = self.points.directions(np.asarray(direction, float).reshape(-1))
-        v = directions if isinstance(self.wrt, tuple) else directions[0]
-        return self._vector(hvp(self.function, self.wrt)(self.arguments(point), v))
+        v = directions if isinstance(self.by, tuple) else directions[0]
+        return self._vector(hvp(self.function, self.by)(self.arguments(point), v))
 
     def hessian(self, point: np.ndarray) -> np.ndarray:
         """The Hessian of a scalar function."""
-        blocks = hessian(self.function, self.wrt)(*self.arguments(point))
+        blocks = hessian(self.function, self.by)(*self.arguments(point))
         count = len(self.points.leaves)
         return _matrix(list(_leaves(blocks)), count, self.points.sizes)
 
     def jacobian(self) -> Callable[[np.ndarray], np.ndarray]:
         """The dense Jacobian of all floats of the result."""
-        derivative = jacobian(self.function, self.wrt)
+        derivative = jacobian(self.function, self.by)
 
         def computed(point: np.ndarray) -> np.ndarray:
             blocks = list(_leaves(derivative(*self.arguments(point))))
@@ -146,7 +148,7 @@ class Problem:
 
     def curvatures(self) -> Callable[[np.ndarray], np.ndarray]:
         """The Hessians of all floats of the result: an array with three axes."""
-        derivative = jacobian(jacobian(self.function, self.wrt), self.wrt)
+        derivative = jacobian(jacobian(self.function, self.by), self.by)
         n, sizes = len(self.points.start), self.points.sizes
 
         def computed(point: np.ndarray) -> np.ndarray:
@@ -159,7 +161,7 @@ class Problem:
 
     @cached_property
     def _sparse(self) -> SparseDerivative:
-        return jacobian(self.function, self.wrt, sparse=True)
+        return jacobian(self.function, self.by, sparse=True)
 
     def sparse_jacobian(self) -> Callable[[np.ndarray], Any]:
         """The Jacobian as a sparse matrix."""

@@ -49,3 +49,14 @@ def test_second_derivatives_of_a_scalar():
     assert gradient == pytest.approx(slopes(made.scalar, x), abs=1e-6)
     assert made.hessian(x) == pytest.approx(slopes(lambda y: made.value_and_slope(y)[1], x), abs=1e-6)
     assert made.product(x, v) == pytest.approx(made.hessian(x) @ v)
+
+
+def test_solvers_use_derivatives_that_are_compiled_already(monkeypatch):
+    """A solver asks for `adc.hessian(f, "x")`, as its user writes it, and not for that of position 0."""
+    f, seen = adc.compile("def f(x, a): return sum((x - a)**4)", backend="numpy"), []
+    for name in ("hessian", "value_and_grad"):
+        made = getattr(adc, name)
+        spy = lambda *args, made=made: seen.append(made(*args)) or seen[-1]  # noqa: E731
+        monkeypatch.setattr(f"adcompiler.fit.problem.{name}", spy)
+    adc.minimize(f, np.ones(2), (2.0,), "trust-exact")
+    assert {id(one) for one in seen} == {id(adc.hessian(f, "x")), id(adc.value_and_grad(f, "x"))}
