@@ -48,7 +48,7 @@ def verified() -> Iterator[None]:
     from adcompiler.ir.nodes import Func
     from adcompiler.ir.textform.verify import verify
     from adcompiler.ops.table import TABLE
-    from adcompiler.runtime.programs.specialise import BACKENDS
+    from adcompiler.runtime.programs.backends import BACKENDS
 
     plain = BACKENDS["numpy"]
 

@@ -13,21 +13,22 @@ from adcompiler.api.finite_differences import Place, Value, closer, closer_along
 from adcompiler.api.function import Function
 from adcompiler.api.modes import hvp
 from adcompiler.api.transforms import Derived, Gradient, compiled
-from adcompiler.api.vmap import over
 from adcompiler.errors import Error, GradientError, ShapeError
 from adcompiler.frames import public
 from adcompiler.frontend.lowering.program import Lowered
 from adcompiler.frontend.values.sizes import with_inputs
 from adcompiler.interpreter.complex_step import ComplexStep, NotAnalytic
+from adcompiler.ir.batch import over
 from adcompiler.ir.nodes import Array, Func, Input, Map, Read, Reduce, Size, identity, is_const
 from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.ir.walk import arrays_of
 from adcompiler.ops.build import apply
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.progress import showing
+from adcompiler.pytree.kinds import Types
 from adcompiler.pytree.structures import flatten, places_of, unflatten
 from adcompiler.runtime.arguments.signature import Parameter, bind
-from adcompiler.runtime.programs.specialise import Specialisation, Types
+from adcompiler.runtime.programs.program import Program
 
 Tolerance = Mapping[np.dtype[Any], float]
 
@@ -159,7 +160,7 @@ class Steps:
     """Complex steps of a function at a point, and one rounding beside it; its results are summed with
     `weights`. All steps of an argument are one pass over the program, where that can be mapped."""
 
-    def __init__(self, f: Specialisation, point: Sequence[Any], weights: Sequence[np.ndarray] | None) -> None:
+    def __init__(self, f: Program, point: Sequence[Any], weights: Sequence[np.ndarray] | None) -> None:
         self.f, self.points, self.weights = f, (point, _rounded(point)), weights
         self.sizes = f.sizes(point)
         self._made: dict[tuple[int, bool], ComplexStep] = {}
@@ -192,7 +193,7 @@ class _Check:
         self.f, self.rtol, self.random = f, rtol, random
         args = bind(f.__name__, f.parameters, args, {})
         types, values, _ = f.describe(args, {})
-        results = [r for r in f.specialise(types)(values, False) if np.asarray(r).dtype.kind == "f"]
+        results = [r for r in f.specialise(types).bind(values).run() if np.asarray(r).dtype.kind == "f"]
         if not results:
             raise GradientError(f"{f.__name__} returns no floats", remedy="there is nothing to differentiate")
         weights = [_weights(random, np.asarray(r), len(results)) for r in results]
@@ -207,12 +208,12 @@ class _Check:
         self.slope = Gradient(scalar, self.positions, "grad").specialise(self.types)
         self.comparisons: list[Comparison] = []
         self.notes: list[str] = []
-        self.exact = [np.asarray(g) for g in self.slope(self.point, False)]
+        self.exact = [np.asarray(g) for g in self.slope.bind(self.point).run()]
 
     def gradient(self) -> None:
         """First derivatives."""
         steps = Steps(self.value, self.point, None)
-        self.finite("gradient", self.exact, lambda p: np.float64(self.value(p, False)[0]), steps)
+        self.finite("gradient", self.exact, lambda p: np.float64(self.value.bind(p).run()[0]), steps)
         self.complex("gradient", self.exact, steps)
 
     def second(self) -> None:
@@ -222,7 +223,7 @@ class _Check:
         exact = [np.asarray(h) for h in flatten(self.places, product)]
 
         def along(p: Sequence[Any]) -> np.float64:
-            found = self.slope(p, False)
+            found = self.slope.bind(p).run()
             return np.float64(sum(np.vdot(d, g) for d, g in zip(directions, found, strict=True)))
 
         steps = Steps(self.slope, self.point, directions)

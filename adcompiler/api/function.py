@@ -18,30 +18,22 @@ from adcompiler.frontend.values.values import Closure
 from adcompiler.lazy import cached_property
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.passes.recurrences.checkpoint import checkpoint
-from adcompiler.progress import compiling
-from adcompiler.pytree.containers import Container
-from adcompiler.pytree.kinds import ArgType
-from adcompiler.pytree.structures import flatten, is_of_numbers, unflatten
+from adcompiler.pytree.kinds import Types
+from adcompiler.pytree.structures import flatten, unflatten
 from adcompiler.runtime.arguments.adapters import answered, interop
-from adcompiler.runtime.arguments.ragged_arrays import refuse, with_rows
+from adcompiler.runtime.arguments.ragged_arrays import refuse
 from adcompiler.runtime.arguments.signature import (
     PLAIN,
-    Parameter,
     bind,
-    describe,
     find_hook,
     leaves_out,
     parameters_of,
     wrapper_of,
 )
-from adcompiler.runtime.arguments.struct_arrays import is_open
-from adcompiler.runtime.programs.batches import batches_of, check_batches
-from adcompiler.runtime.programs.integer_lists import convert_lists, with_integer_lists
+from adcompiler.runtime.programs.batches import batches_of
 from adcompiler.runtime.programs.options import Options
 from adcompiler.runtime.programs.printing import show_prints
-from adcompiler.runtime.programs.specialise import Specialisation, Types, maker
-from adcompiler.runtime.programs.splitting import PARTIALS, Save, SplitFunction, checked_save
-from adcompiler.runtime.programs.wrt import inputs_of, positions
+from adcompiler.runtime.programs.traceable import Traceable
 from adcompiler.runtime.reports.explain import explanation
 from adcompiler.runtime.reports.foreign import for_c, for_numba
 from adcompiler.runtime.reports.show import default_types, show
@@ -52,15 +44,16 @@ if TYPE_CHECKING:
     from adcompiler.api.pairs.backward import Backward
     from adcompiler.api.pairs.styles import Forward
 
-CACHED = ("jitted", "cfunc", "low_level_callable", "forward", "backward")
+MADE = {"jitted", "cfunc", "low_level_callable", "forward", "backward"}
+MADE |= {"_programs", "_splits", "_derived", "_list_types", "_each_item"}
 
 
-class Function(Displayed):
+class Function(Traceable, Displayed):
     """A compiled function: call it with numbers and NumPy arrays, by position or by name.
 
     Python numbers give Python floats. The first call for each combination of dtypes, ranks and
     axes of length 1 compiles a kernel; other lengths do not. `_result=buffers` writes the results into
-    arrays, as `into` does. Subclasses define the program for a combination of argument types (`trace`).
+    arrays, as `into` does.
 
     Raises at a call: ParseError and the other errors of the language, ShapeError if lengths do not fit,
     DtypeError for arguments that are not real numbers.
@@ -68,29 +61,19 @@ class Function(Displayed):
 
     # Python looks `__call__` up in the class and finds a slot, so what stands in the slot is called, with no
     # function of Python in between: the general way, or the fast_path to calls like the last one.
-    __slots__ = ("__call__", "__dict__", "__weakref__")
+    __slots__ = ("__call__", "call_cache")
     __call__: Callable[..., Any]
-    prints = False  # whether a print statement stands in the program
+    call_cache: CallCache | None  # of calls with Variables
 
-    def __init__(self, name: str, parameters: tuple[Parameter, ...], backend: str) -> None:
-        maker(backend)
-        self.__name__ = self.__qualname__ = name
-        self.backend = backend
-        self.parameters = tuple(replace(p, device=backend.startswith("cuda")) for p in parameters)
-        self._each_item = tuple(replace(p, rows=False) for p in self.parameters)  # for calls without rows
-        self._specialisations: dict[Types, Specialisation] = {}
-        self._list_types: dict[Types, tuple[Types, bool]] = {}  # of lists, and whether they change
-        self._last: Types | None = None
-        self.batched: tuple[int, ...] = ()  # the parameters whose arrays have one shape
-        self._derived: dict[Any, Function] = {}
-        self._splits: dict[Any, SplitFunction] = {}
-        self.call_cache: CallCache | None = None  # of calls with Variables
+    def _forget(self) -> None:
+        super()._forget()
+        self.call_cache = None
         self.__call__ = self._call
 
-    @property
-    def closure(self) -> Closure | None:
-        """The definition in the language, if the function has one."""
-        return None
+    def seen(self, types: Types) -> None:
+        """Remember the types of the last call, and drop the fast path of others."""
+        super().seen(types)
+        self.__call__ = self._call
 
     @property
     def __signature__(self) -> inspect.Signature:
@@ -100,58 +83,6 @@ class Function(Displayed):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.__name__}({', '.join(p.name for p in self.parameters)})>"
-
-    # -- programs ------------------------------------------------------------------------------
-
-    def trace(self, types: Types) -> Lowered:
-        """The program for arguments of these types."""
-        raise NotImplementedError
-
-    def first_call(self, types: Types, values: Sequence[Any]) -> None:
-        """Records the first call with arguments of these types."""
-
-    def specialise(self, types: Types, values: Sequence[Any] | None = None) -> Specialisation:
-        """The program for these types with its kernel, made once, at the first call with `values`."""
-        found = self._specialisations.get(types)
-        if found is None:
-            if values is not None:
-                self.first_call(types, values)
-            with compiling(self.__name__):
-                found = Specialisation(self.trace(types), self.backend)
-            found = self._specialisations.setdefault(types, found)
-        self.seen(types)
-        return found
-
-    def seen(self, types: Types) -> None:
-        """Remember the types of the last call, for which `show` shows the program, and drop the fast path
-        of others."""
-        self._last = types
-        self.__call__ = self._call
-
-    def describe(
-        self, args: Sequence[Any], keywords: dict[str, Any], rows: bool = True
-    ) -> tuple[Types, list[Any], bool]:
-        """The types of a call, its values, and whether all are numbers; without `rows`, item by item."""
-        bound = bind(self.__name__, self.parameters, args, keywords)
-        types: list[Any] = []
-        values: list[Any] = []
-        for parameter, arg in zip(self.parameters if rows else self._each_item, bound, strict=True):
-            kind, value = describe(parameter, arg)
-            types.append(kind)
-            if isinstance(kind, ArgType):
-                values.append(value)
-            elif isinstance(kind, Container):
-                values += value
-        found = tuple(types)
-        if self.batched:
-            check_batches(self, found, bound)
-        if any(map(is_open, found)):
-            found, values = convert_lists(self, found, values)
-        return found, values, all(map(is_of_numbers, found))
-
-    def with_integer_lists(self, types: Types) -> Types:
-        """The types of arguments if the program decides those of some lists: see `integer_lists.py`."""
-        return with_integer_lists(types, self.trace)
 
     # -- calls ---------------------------------------------------------------------------------
 
@@ -173,22 +104,13 @@ class Function(Displayed):
             hook = find_hook((*zip(names, args, strict=False), *keywords.items()))
             if hook is not None:
                 return answered(hook, self, bind(self.__name__, self.parameters, args, keywords))
-        types, values, plain = self.describe(args, keywords)
-        found = self.specialise(types, values)
-        lengths = found.sizes(values)
+        bound = self.bind(args, keywords)
         if self.prints:
-            show_prints(self, types, values)
-        results = found.run(lengths, values, plain)
+            show_prints(self, bound.types, bound.values)
+        results = bound.run()
         if not (keywords or self.prints):
-            self.__call__ = found.fast_path(lengths, types, args, plain, self._call)
-        return unflatten(with_rows(found.lowered.structure, types, values), results)
-
-    def call_as_is(self, args: Sequence[Any]) -> Any:
-        """A call whose arguments can be passed to kernels unchanged, in order, whatever their library."""
-        types, values, plain = self.describe(args, {})
-        found = self.specialise(types, values)
-        structure = with_rows(found.lowered.structure, types, values)
-        return unflatten(structure, found.run(found.sizes(values), values, plain))
+            self.__call__ = bound.fast_path(args, self._call)
+        return unflatten(bound.structure, results)
 
     @public
     def into(self, buffers: Any, *args: Any, **keywords: Any) -> Any:
@@ -199,32 +121,10 @@ class Function(Displayed):
         and float16 or bfloat16 for float32 results. Returns `buffers`.
         """
         wrapper_of(self, args, keywords)  # labels agree
-        types, values, plain = self.describe(args, keywords, rows=False)
-        found = self.specialise(types, values)
-        refuse("into", (found.lowered.structure,))
-        targets = flatten(found.lowered.structure, buffers)
-        write(found, values, plain, targets, self.backend.startswith("cuda"))
+        bound = self.bind(args, keywords, rows=False)
+        refuse("into", (bound.program.structure,))
+        write(bound, flatten(bound.program.structure, buffers))
         return buffers
-
-    def derived(self, key: Any, make: Callable[[], Function]) -> Function:
-        """A function derived from this one, made once, so that its kernels are reused."""
-        if key not in self._derived:
-            self._derived.setdefault(key, make())
-        return self._derived[key]
-
-    # -- what is differentiated ----------------------------------------------------------------
-
-    def positions(self, wrt: Any, types: Types) -> tuple[int, ...]:
-        """The positions of the parameters in `wrt`: see `wrt.positions`."""
-        return positions(self.__name__, [p.name for p in self.parameters], wrt, types)
-
-    def inputs_of(self, positions: Sequence[int], types: Types) -> tuple[int, ...]:
-        """The inputs of the program to differentiate for parameters: one for each float of a container."""
-        return inputs_of(positions, types)
-
-    def how(self, types: Types) -> str | None:
-        """For a derivative: a description of its mode."""
-        return None
 
     # -- beyond Python calls -------------------------------------------------------------------
 
@@ -285,14 +185,11 @@ class Function(Displayed):
 
     def __getstate__(self) -> dict[str, Any]:
         """Without kernels and other things that are made again when they are needed."""
-        made = ("_specialisations", "_splits", "_derived", "_list_types", "call_cache", *CACHED)
-        return {k: v for k, v in self.__dict__.items() if k not in made}
+        return {k: v for k, v in self.__dict__.items() if k not in MADE}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._specialisations, self._splits, self._derived, self._list_types = {}, {}, {}, {}
-        self.call_cache = None
-        self.__call__ = self._call
+        self._forget()
 
     # -- SlangPy's styles ----------------------------------------------------------------------
 
@@ -324,23 +221,6 @@ class Function(Displayed):
         return Backward(self)
 
     # -- looking inside ------------------------------------------------------------------------
-
-    @property
-    def save(self) -> Save:
-        """What forward saves for propagate, unless `split` specifies otherwise."""
-        return PARTIALS
-
-    @public
-    def split(self, wrt: Any = None, save: str | Sequence[str] | None = None) -> SplitFunction:
-        """The explicit programs: forward with its saved temporaries, and propagate for each pattern.
-
-        save  "partials": values that occur in partial derivatives; "auto": values that cost less to save than
-              to recompute, at the lengths of the first call; or names of temporaries, of the source or as
-              shown: propagate recomputes all others. None: as the function was compiled
-        """
-        key = tuple(wrt) if isinstance(wrt, list) else wrt
-        kept = self.save if save is None else checked_save(save)
-        return self._splits.setdefault((key, kept), SplitFunction(self, key, kept))
 
     @public
     def show(self, stage: str = "ir", *args: Any, wrt: Any = None) -> str:
@@ -382,21 +262,15 @@ class Function(Displayed):
 class SourceFunction(Function):
     """A function from a text, a file or a decorated Python function."""
 
+    closure: Closure
+
     def __init__(self, closure: Closure, static: Sequence[str], options: Options) -> None:
         parameters = parameters_of(closure.definition, static, closure.defaults)
         super().__init__(closure.name, parameters, options.backend)
-        self._closure, self.options = closure, options
+        self.closure, self.options, self.save = closure, options, options.save
         if options.strict:
             self.batched = batches_of(self.parameters)
         self.__doc__ = closure.definition.docstring
-
-    @property
-    def closure(self) -> Closure:
-        return self._closure
-
-    @property
-    def save(self) -> Save:
-        return self.options.save
 
     def trace(self, types: Types) -> Lowered:
         lowered = lower(self.closure, types, calculus=CALCULUS)

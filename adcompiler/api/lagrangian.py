@@ -14,8 +14,8 @@ from adcompiler.ir.nodes import Array, Element, Input, Map, Read, Reduce, elemen
 from adcompiler.ir.types import is_float
 from adcompiler.ops.build import apply
 from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.pytree.kinds import Types
 from adcompiler.runtime.arguments.signature import Parameter
-from adcompiler.runtime.programs.specialise import Types
 
 
 class Weighted(Derived):

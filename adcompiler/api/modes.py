@@ -21,13 +21,13 @@ from adcompiler.ir.nodes import Array, Func
 from adcompiler.ir.textform.printer import short_lengths
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.pytree.containers import Container
-from adcompiler.pytree.kinds import ArgType
+from adcompiler.pytree.kinds import ArgType, Types
 from adcompiler.pytree.structures import grafted, leaves, places_of
 from adcompiler.runtime.arguments.ragged_arrays import check_tangents, refuse
 from adcompiler.runtime.arguments.signature import ArgumentError, Parameter, adapter_in, bind
 from adcompiler.runtime.arguments.tangents import like
 from adcompiler.runtime.programs.lengths import nominal
-from adcompiler.runtime.programs.specialise import Specialisation, Types
+from adcompiler.runtime.programs.program import Program
 from adcompiler.runtime.reports.show import default_types
 
 NOTHING = "nothing to differentiate"
@@ -66,7 +66,7 @@ class Jacobian(Derived):
         ] = {}  # of the first call: they decide which mode is cheaper
 
     def first_call(self, types: Types, values: Sequence[Any]) -> None:
-        sizes = Specialisation(self.of.trace(types), self.backend).sizes(values)
+        sizes = Program.of(self.of.trace(types), self.backend).sizes(values)
         self.lengths.setdefault(types, tuple(sizes))
 
     def how(self, types: Types) -> str:

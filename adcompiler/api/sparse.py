@@ -26,10 +26,11 @@ from adcompiler.ir.nodes import Array, Input, Shape, Size
 from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.lazy import cached_property
 from adcompiler.passes.pipeline import OPTIMISE, SIMPLIFY, run
+from adcompiler.pytree.kinds import Types
 from adcompiler.pytree.structures import grafted, unflatten
 from adcompiler.runtime.arguments.adapters import is_adapted
 from adcompiler.runtime.arguments.signature import bind, find_hook, wrapper_of
-from adcompiler.runtime.programs.specialise import Specialisation, Types
+from adcompiler.runtime.programs.program import Program
 
 SEED_ENTRIES = 2**22  # of the seeds of one run: more directions are done in several runs
 MOST_COLORINGS = 8  # colorings of one program
@@ -44,7 +45,7 @@ class SparseDerivative(Derived):
 
     def __init__(self, of: Function, wrt: Any, name: str) -> None:
         super().__init__(of, wrt, name)
-        self._programs: dict[Types, SparseProgram] = {}
+        self._sparse: dict[Types, SparseProgram] = {}
 
     def trace(self, types: Types) -> Lowered:
         raise Error(
@@ -54,19 +55,19 @@ class SparseDerivative(Derived):
 
     @public
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        program, values = self.program(args, keywords)
+        program, values = self.at(args, keywords)
         return unflatten(program.structure, program(values))
 
     @public
     def colors(self, *args: Any, **keywords: Any) -> int:
         """The number of directions for these arguments: colors, and rows computed one by one."""
-        program, values = self.program(args, keywords)
+        program, values = self.at(args, keywords)
         return program.coloring(values, program.base.sizes(values)).directions
 
     def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"_programs": {}}
+        return super().__getstate__() | {"_sparse": {}}
 
-    def program(self, args: Sequence[Any], keywords: dict[str, Any]) -> tuple[SparseProgram, list[Any]]:
+    def at(self, args: Sequence[Any], keywords: dict[str, Any]) -> tuple[SparseProgram, list[Any]]:
         """The program for the types of these arguments, and the values of its inputs."""
         names = (p.name for p in self.parameters)
         hook = find_hook((*zip(names, args, strict=False), *keywords.items()))
@@ -75,9 +76,9 @@ class SparseDerivative(Derived):
             self.trace(())
         wrapper_of(self.of, args, keywords)  # labels agree, which matrices have not
         types, values, _ = self.describe(args, keywords, rows=False)  # a block is one matrix
-        if types not in self._programs:
-            self._programs.setdefault(types, self._made(types))
-        return self._programs[types], values
+        if types not in self._sparse:
+            self._sparse.setdefault(types, self._made(types))
+        return self._sparse[types], values
 
     def _made(self, types: Types) -> SparseProgram:
         """The program that is differentiated: the function's own, or that of its gradient."""
@@ -114,7 +115,7 @@ class _Mode(NamedTuple):
     """One batched mode of differentiation: which of its seeds exist, and its program."""
 
     seeded: list[int]
-    compiled: Specialisation
+    compiled: Program
 
 
 class SparseProgram:
@@ -123,7 +124,7 @@ class SparseProgram:
     def __init__(
         self, lowered: Lowered, wanted: Sequence[int], structure: Any, symmetric: bool, backend: str
     ) -> None:
-        self.base = Specialisation(lowered, backend)
+        self.base = Program.of(lowered, backend)
         self.lowered, self.structure, self.symmetric, self.backend = lowered, structure, symmetric, backend
         self.func = lowered.func
         self.inputs = [self.func.inputs[k] for k in wanted]
@@ -180,7 +181,7 @@ class SparseProgram:
         first = len(self.func.inputs)
         return [Input(first + k, a.dtype, axes + a.shape) for k, a in enumerate(arrays)]
 
-    def _compiled(self, seeds: Sequence[Input], found: Sequence[Array]) -> Specialisation:
+    def _compiled(self, seeds: Sequence[Input], found: Sequence[Array]) -> Program:
         """The program of directions; it takes the arguments, then the seeds."""
         func = self.func
         names = distinct([*func.input_names, *(f"seed{k}" for k in range(len(seeds)))])
@@ -191,7 +192,7 @@ class SparseProgram:
             result_names=distinct([f"j{k}" for k in range(len(found))], names),
             size_names=distinct([*func.size_names, "directions"]),
         )
-        return Specialisation(Lowered(run(SIMPLIFY, made), (), None), self.backend)
+        return Program(run(SIMPLIFY, made), self.backend)
 
     # -- calls ---------------------------------------------------------------------------------
 
@@ -260,7 +261,7 @@ class SparseProgram:
             shape = extent(arrays[k].shape, sizes)
             part = seeds[:, bounds[k] : bounds[k + 1]].reshape(len(seeds), *shape)
             given.append(np.ascontiguousarray(part, NUMPY[arrays[k].dtype]))
-        found = mode.compiled([*values, *given], False, [*sizes, len(seeds)])
+        found = mode.compiled.bind([*values, *given], given=[*sizes, len(seeds)]).run()
         rows = [np.reshape(f, (len(seeds), -1)) for f in found]
         return np.concatenate(rows or [np.zeros((len(seeds), 0))], axis=1)
 

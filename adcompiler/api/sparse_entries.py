@@ -19,7 +19,6 @@ from adcompiler.ad.programs.entries import Family, families, values_of
 from adcompiler.api.function import Function
 from adcompiler.api.sparse import SparseDerivative, SparseHessian, SparseProgram, key_of
 from adcompiler.fork import Locked
-from adcompiler.frontend.lowering.program import Lowered
 from adcompiler.interpreter.entries import places
 from adcompiler.interpreter.reference import Values
 from adcompiler.ir.naming import distinct
@@ -31,7 +30,7 @@ from adcompiler.passes.arrays.inline import inline_all
 from adcompiler.passes.arrays.prune import prune
 from adcompiler.passes.arrays.unroll import unroll
 from adcompiler.passes.pipeline import SIMPLIFY, run
-from adcompiler.runtime.programs.specialise import Specialisation
+from adcompiler.runtime.programs.program import Program
 from adcompiler.targets.buffers import POOL
 
 MOST_LAYOUTS = 8  # of one program
@@ -76,7 +75,7 @@ class SparseEntries:
         return found
 
     def _layout(self, args: Sequence[Any]) -> tuple[Layout, list[Any]]:
-        program, values = self.derivative.program(args, {})
+        program, values = self.derivative.at(args, {})
         entries = self._made.get(program)
         if entries is None:
             entries = self._made.setdefault(program, _Entries(program))
@@ -145,7 +144,7 @@ class _Entries(SparseFamilies):
 
     def __init__(self, program: SparseProgram) -> None:
         super().__init__(program)
-        self.compiled: dict[Any, Specialisation] = {}
+        self.compiled: dict[Any, Program] = {}
         self.layouts: OrderedDict[Any, Layout] = OrderedDict()
         self.making = Locked()
 
@@ -182,7 +181,7 @@ class _Entries(SparseFamilies):
         wanted = [(one.family, one.guard) for one in found]
         return Layout(rows, columns, _Filled(self._compiled(wanted), list(sizes), pieces, start, merge))
 
-    def _compiled(self, wanted: Sequence[tuple[Family, Element]]) -> Specialisation:
+    def _compiled(self, wanted: Sequence[tuple[Family, Element]]) -> Program:
         """The program of the values of families. It is the same for other lengths with the same families."""
         key = tuple(wanted)
         if key not in self.compiled:
@@ -191,7 +190,7 @@ class _Entries(SparseFamilies):
             made = func.with_(
                 results=tuple(values_of(family, guard) for family, guard in wanted), result_names=names
             )
-            self.compiled[key] = Specialisation(Lowered(run(SIMPLIFY, made), (), None), self.program.backend)
+            self.compiled[key] = Program(run(SIMPLIFY, made), self.program.backend)
         return self.compiled[key]
 
     # -- by directions -------------------------------------------------------------------------
@@ -270,7 +269,7 @@ class _Merge:
 class _Filled:
     """Runs the program of families, which writes into the vector of values."""
 
-    compiled: Specialisation
+    compiled: Program
     sizes: list[int]
     pieces: Sequence[_Piece]
     count: int

@@ -16,9 +16,9 @@ from adcompiler.frontend.values.sizes import with_inputs
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Input, zeros_like
 from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.pytree.kinds import Types
 from adcompiler.runtime.arguments.signature import Parameter, bind
 from adcompiler.runtime.arguments.tangents import like
-from adcompiler.runtime.programs.specialise import Types
 
 MOST_ORDERS = 20
 

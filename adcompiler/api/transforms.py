@@ -12,15 +12,14 @@ from adcompiler.api.numba_functions import compiled_once, of_numba, why_refused
 from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.frames import public
 from adcompiler.frontend.lowering.program import Lowered
-from adcompiler.frontend.values.values import Closure
 from adcompiler.ir.textform.printer import short_lengths
 from adcompiler.ir.types import is_float
 from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.pytree.kinds import Types
 from adcompiler.pytree.structures import places_of
 from adcompiler.runtime.arguments.signature import Parameter, adapter_in, bind
 from adcompiler.runtime.arguments.struct_arrays import alike
 from adcompiler.runtime.programs.integer_lists import typed
-from adcompiler.runtime.programs.specialise import Types
 
 
 def compiled(what: str, f: Any) -> Function:
@@ -50,11 +49,7 @@ class Derived(Function):
     def __init__(self, of: Function, wrt: Any, name: str, parameters: tuple[Parameter, ...] = ()) -> None:
         of = compiled(name, of)
         super().__init__(f"{name}({of.__name__})", of.parameters + parameters, of.backend)
-        self.of, self.wrt, self.batched = of, wrt, of.batched
-
-    @property
-    def closure(self) -> Closure | None:
-        return self.of.closure
+        self.of, self.wrt, self.batched, self.closure = of, wrt, of.batched, of.closure
 
     @property
     def prints(self) -> bool:  # type: ignore[override]

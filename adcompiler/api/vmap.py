@@ -12,27 +12,15 @@ from adcompiler.errors import ShapeError
 from adcompiler.frames import public
 from adcompiler.frontend.lowering.program import Lowered
 from adcompiler.frontend.values.sizes import Constraint, renumbered
-from adcompiler.ir.batch import batch, moved, spread
-from adcompiler.ir.naming import distinct
-from adcompiler.ir.nodes import (
-    Array,
-    Element,
-    Func,
-    Input,
-    Reduce,
-    Size,
-    const,
-    element_of,
-    is_const,
-)
+from adcompiler.ir.batch import over
+from adcompiler.ir.nodes import Element, Func, Input, Size, const, is_const
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.pytree.containers import Container, Ragged, Rows
-from adcompiler.pytree.kinds import ArgType
+from adcompiler.pytree.kinds import ArgType, Types
 from adcompiler.pytree.structures import arrays_in, batched, parts_like
 from adcompiler.runtime.arguments.ragged_arrays import refuse
 from adcompiler.runtime.arguments.signature import REQUIRED, ArgumentError, Parameter
 from adcompiler.runtime.programs.integer_lists import with_integer_lists
-from adcompiler.runtime.programs.specialise import Types
 
 SAME = "mapped axes must have equal lengths"
 
@@ -77,35 +65,6 @@ def _axis_of(parameter: Parameter, kind: Any, axis: Any) -> Any:
     """The mapped axis of an argument: none of one number where there is a default, which is such a number."""
     number = isinstance(kind, ArgType) and not kind.ones
     return None if number and parameter.default is not REQUIRED else axis
-
-
-def over(func: Func, axes: Sequence[int | None], count: Element, name: str) -> Func:
-    """A program of `count` cases, which lie along an axis of each input that `axes` names; the first one of
-    each result. A `count` that is a size is that behind all others."""
-    inputs = [_input(i, axis, count) for i, axis in zip(func.inputs, axes, strict=True)]
-    cases: dict[Array, Array] = {
-        old: moved(new, axis, 1)
-        for old, new, axis in zip(func.inputs, inputs, axes, strict=True)
-        if axis is not None
-    }
-    for _, position in func.counts:
-        if axes[position] is not None:
-            _refuse_count(func.input_names[position])
-    found = batch(func.results, cases, (count,))
-    checks = tuple(replace(c, holds=of_all_cases(batch((c.holds,), cases, (count,))[0])) for c in func.checks)
-    results = tuple(
-        spread(r, (count,)) if r is old else r for r, old in zip(found, func.results, strict=True)
-    )
-    sizes = func.size_names + (("cases",) if isinstance(count, Size) else ())
-    return func.with_(
-        name=name,
-        inputs=tuple(inputs),
-        results=results,
-        checks=checks,
-        size_names=distinct(sizes),
-        names={},
-        spans={},
-    )
 
 
 def _single(name: str, kind: Any, axis: Any, axes: list[int | None], before: int = 0) -> Any:
@@ -159,27 +118,6 @@ def _count(func: Func, kinds: Sequence[ArgType], axes: Sequence[int | None]) -> 
             "vmap: the mapped axes differ in length" if ones else "vmap does not map any axis", remedy=SAME
         )
     return const(1, "i64") if ones.pop() else Size(len(func.size_names))
-
-
-def _input(single: Input, axis: int | None, count: Element) -> Input:
-    if axis is None:
-        return single
-    return Input(single.position, single.dtype, (*single.shape[:axis], count, *single.shape[axis:]))
-
-
-def _refuse_count(name: str) -> None:
-    """Refuse an integer, one for each case, that is a number of iterations or a length."""
-    raise ShapeError(
-        f"vmap: {name} is a number of iterations or a length, which would differ from case to case",
-        remedy=f"count iterations with `while`: `i = 0`, `while i < {name}:` and `i += 1`, so that each case "
-        f"ends on its own, or write a condition, `for i in range(n) if i < {name}`; lengths are equal "
-        f"for all cases: use None in in_axes for {name}",
-    )
-
-
-def of_all_cases(holds: Array) -> Array:
-    """A check of one case as one of all cases."""
-    return Reduce("min", (), holds.shape, element_of(holds)) if holds.rank else holds
 
 
 def _renumbered(

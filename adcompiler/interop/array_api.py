@@ -23,7 +23,7 @@ def call(function: Any, bound: Sequence[Any]) -> Any:
     device take arrays on the device as they are.
     """
     if function.backend.startswith("cuda") and any(any_leaf(is_on_device, a) for a in bound):
-        return function.call_as_is(bound)
+        return function.bind(bound).result()
     into = partial(_into, _namespace(function, bound).__name__)
     named = zip(function.parameters, bound, strict=True)
     return mapped(into, function(*(a if p.static else each_leaf(_numbers, p.name, a) for p, a in named)))

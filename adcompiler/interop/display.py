@@ -14,7 +14,7 @@ from adcompiler.errors import Error, LimitError
 from adcompiler.explain.page.html import embedded
 from adcompiler.interpreter.indexed import Written, length, symbol, to_indexed
 from adcompiler.ir.nodes import Func
-from adcompiler.runtime.programs.specialise import Types
+from adcompiler.pytree.kinds import Types
 from adcompiler.runtime.reports.show import show
 
 SHOWN, LONGEST = 120, 2000  # limits on the operations of a formula, in notebooks and elsewhere

@@ -169,12 +169,11 @@ def call(library: Library, function: Any, bound: Sequence[Any]) -> Any:
     if _has_variable(bound):
         wrapper(library, function, bound)
         return function(*plain)  # Variables have no labels
-    types, values, numbers = function.describe(plain, {}, rows=False)
-    found = function.specialise(types, values)
-    labels = Labels(library, function, types, found.func.input_names, arrays_of(types, bound))
-    results = found.run(found.sizes(values), values, numbers)
-    structure = found.lowered.structure
-    return unflatten(structure, wrapped(labels, structure, results))
+    call = function.bind(plain, rows=False)
+    leaves = arrays_of(call.types, bound)
+    labels = Labels(library, function, call.types, call.program.func.input_names, leaves)
+    structure = call.program.structure
+    return unflatten(structure, wrapped(labels, structure, call.run()))
 
 
 def wrapper(library: Library, function: Any, bound: Sequence[Any]) -> Labels | None:

@@ -6,10 +6,12 @@ Several directions of a derivative are one such axis, not copies of the program.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from adcompiler.errors import ShapeError
 from adcompiler.ir.bodies import Body, Carried, Replace, build, closed_rule, fresh, like, opened, roots_of
 from adcompiler.ir.loop import Item, Loop
+from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
@@ -17,12 +19,14 @@ from adcompiler.ir.nodes import (
     Call,
     Const,
     Element,
+    Func,
     Index,
     Input,
     Map,
     Read,
     Reduce,
     Shape,
+    Size,
     const,
     element_of,
     identity,
@@ -305,3 +309,56 @@ def _masked(out: Array, old: Array, active: Element | None, axes: Shape) -> Arra
 def _any(active: Element, axes: Shape) -> Element:
     most = Reduce("max", (), axes, select(active, ONE, ZERO))
     return Apply("greater", (Read(most, ()), ZERO), "bool")
+
+
+# -- programs of many cases --------------------------------------------------------------------------
+
+
+def over(func: Func, axes: Sequence[int | None], count: Element, name: str) -> Func:
+    """A program of `count` cases, which lie along an axis of each input that `axes` names; the first one of
+    each result. A `count` that is a size is that behind all others."""
+    inputs = [_input(i, axis, count) for i, axis in zip(func.inputs, axes, strict=True)]
+    cases: dict[Array, Array] = {
+        old: moved(new, axis, 1)
+        for old, new, axis in zip(func.inputs, inputs, axes, strict=True)
+        if axis is not None
+    }
+    for _, position in func.counts:
+        if axes[position] is not None:
+            _refuse_count(func.input_names[position])
+    found = batch(func.results, cases, (count,))
+    checks = tuple(replace(c, holds=of_all_cases(batch((c.holds,), cases, (count,))[0])) for c in func.checks)
+    results = tuple(
+        spread(r, (count,)) if r is old else r for r, old in zip(found, func.results, strict=True)
+    )
+    sizes = func.size_names + (("cases",) if isinstance(count, Size) else ())
+    return func.with_(
+        name=name,
+        inputs=tuple(inputs),
+        results=results,
+        checks=checks,
+        size_names=distinct(sizes),
+        names={},
+        spans={},
+    )
+
+
+def _input(single: Input, axis: int | None, count: Element) -> Input:
+    if axis is None:
+        return single
+    return Input(single.position, single.dtype, (*single.shape[:axis], count, *single.shape[axis:]))
+
+
+def _refuse_count(name: str) -> None:
+    """Refuse an integer, one for each case, that is a number of iterations or a length."""
+    raise ShapeError(
+        f"vmap: {name} is a number of iterations or a length, which would differ from case to case",
+        remedy=f"count iterations with `while`: `i = 0`, `while i < {name}:` and `i += 1`, so that each case "
+        f"ends on its own, or write a condition, `for i in range(n) if i < {name}`; lengths are equal "
+        f"for all cases: use None in in_axes for {name}",
+    )
+
+
+def of_all_cases(holds: Array) -> Array:
+    """A check of one case as one of all cases."""
+    return Reduce("min", (), holds.shape, element_of(holds)) if holds.rank else holds

@@ -44,4 +44,5 @@ def _distinct(value: Any) -> Any:
     return type(value), value.hex() if isinstance(value, float) else value
 
 
-Kind: TypeAlias = ArgType | Static | Container  # what specialisation knows of an argument
+Kind: TypeAlias = ArgType | Static | Container  # what a program knows of an argument
+Types: TypeAlias = tuple[Kind, ...]  # of all arguments of a call

@@ -19,12 +19,11 @@ from adcompiler.ad.programs.split import split
 from adcompiler.ad.programs.split import value_and_grad as joint
 from adcompiler.api.modes import Tangent
 from adcompiler.api.transforms import Gradient
-from adcompiler.frontend.lowering.program import Lowered
 from adcompiler.ir.nodes import Func
 from adcompiler.ir.textform.verify import verify
 from adcompiler.ops.table import TABLE
 from adcompiler.passes.pipeline import SIMPLIFY, run
-from adcompiler.runtime.programs.specialise import Specialisation
+from adcompiler.runtime.programs.program import Program as Compiled
 
 
 def everything(program: Program) -> tuple[int, ...]:
@@ -125,7 +124,7 @@ def has_oracles_second_propagate(program: Program) -> None:
     sizes = f.specialise(types).sizes(values)
 
     def called(func: Func, args: Sequence[object]) -> list[object]:
-        return Specialisation(Lowered(func, (), None), "numpy")(args, False, sizes)
+        return Compiled(func, "numpy").bind(args, given=sizes).run()
 
     found = called(parts.forward, values)
     usual = tuple(k < parts.count for k in range(len(parts.forward.results)))

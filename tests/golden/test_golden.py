@@ -29,8 +29,7 @@ from adcompiler.kernels.emit.emitter import emit
 from adcompiler.kernels.schedule.materialise import scheduled
 from adcompiler.ops.table import TABLE
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, SIMPLIFY, run
-from adcompiler.pytree.kinds import ArgType, Static
-from adcompiler.runtime.programs.specialise import Types
+from adcompiler.pytree.kinds import ArgType, Static, Types
 
 FILES = sorted(Path(__file__).parent.glob("*.txt"))
 ASKED = ("jvp", "hessian", "vmap", "kernel")  # stages only of files that ask for them

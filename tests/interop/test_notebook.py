@@ -129,7 +129,7 @@ def test_indexed_forms_are_what_is_computed(text, derive):
     results = f(*args)
     types, values, _ = f.describe(args, {})
     found = f.specialise(types)
-    func, sizes = found.lowered.func, found.sizes(values)
+    func, sizes = found.func, found.sizes(values)
     known = dict(zip(func.input_names, args, strict=True)) | dict(zip(func.size_names, sizes, strict=False))
     each = results if isinstance(results, tuple) else (results,)
     for (indices, form), result in zip(to_indexed(func), each, strict=True):

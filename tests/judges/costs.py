@@ -23,7 +23,7 @@ from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence
 from adcompiler.ops.costs import INSTRUCTIONS, weight
 from adcompiler.ops.table import TABLE
 from adcompiler.passes.pipeline import SIMPLIFY, run
-from adcompiler.runtime.programs.specialise import Specialisation
+from adcompiler.runtime.programs.program import Program
 from adcompiler.targets.cpu.kernels import kernel_at
 from adcompiler.targets.cpu.timed import Timed
 
@@ -39,7 +39,7 @@ def ratios(f: adc.Function, args: Sequence[Any], scales: Sequence[int]) -> list[
     lowered = f.trace(types)
     positions = f.positions(None, types)
     joint = run(SIMPLIFY, value_and_grad(lowered.func, f.inputs_of(positions, types), True))
-    value, gradient = (Specialisation(p, "cpu") for p in (lowered, Lowered(joint, lowered.constraints, None)))
+    value, gradient = (Program.of(p, "cpu") for p in (lowered, Lowered(joint, lowered.constraints, None)))
     sizes = value.sizes(values)
     found = []
     for scale in scales:
@@ -57,13 +57,13 @@ def repeated(f: adc.Function, args: Sequence[Any], scale: int) -> list[str]:
     types, values, _ = f.describe(args, {})
     lowered = f.trace(types)
     joint = run(SIMPLIFY, value_and_grad(lowered.func, f.inputs_of(f.positions(None, types), types), True))
-    program = Specialisation(Lowered(joint, lowered.constraints, None), "cpu")
+    program = Program(joint, "cpu", lowered.constraints)
     timed, counted = _counted(program, [n * scale for n in program.sizes(values)], values)
     found = {one: one.split()[0] for one in counted.repeated(timed.items)}
     return [one for one, op in found.items() if op not in INSTRUCTIONS and TABLE[op].kind == "float"]
 
 
-def _counted(program: Specialisation, sizes: Sequence[int], values: Sequence[Any]) -> tuple[Timed, _Counted]:
+def _counted(program: Program, sizes: Sequence[int], values: Sequence[Any]) -> tuple[Timed, _Counted]:
     compiled = kernel_at(program.executable, sizes)
     if isinstance(compiled, partial):
         raise UnknownError  # products after the kernel are not counted
@@ -71,7 +71,7 @@ def _counted(program: Specialisation, sizes: Sequence[int], values: Sequence[Any
     return timed, _Counted(timed.func, dict(timed.kernel.arrays), sizes, program.values(values))
 
 
-def work(program: Specialisation, sizes: Sequence[int], values: Sequence[Any]) -> float:
+def work(program: Program, sizes: Sequence[int], values: Sequence[Any]) -> float:
     """Weighted operations, and elements that loops store or add up."""
     timed, counted = _counted(program, sizes, values)
     parts = [*map(counted.item, timed.items), counted.numbers(timed.rest)]

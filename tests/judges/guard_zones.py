@@ -31,7 +31,7 @@ from programs.written_loops import PROGRAMS
 
 import adcompiler as adc
 from adcompiler.kernels.emit import block_partition as cuts
-from adcompiler.runtime.programs import specialise
+from adcompiler.runtime.programs import call_lengths
 from adcompiler.targets.buffers import POOL
 from adcompiler.targets.cpu import compiled as cpu
 from adcompiler.targets.llvm.runtime import jit as machine
@@ -117,7 +117,7 @@ def short_constants(beside_any: bool) -> Iterator[None]:
     """Short lengths are constants of kernels that are compiled inside, whatever the others are, if so."""
     with pytest.MonkeyPatch.context() as patch:
         if beside_any:
-            patch.setattr(specialise, "LEAST_LONGEST_LENGTH", 0)
+            patch.setattr(call_lengths, "LEAST_LONGEST_LENGTH", 0)
         yield
 
 

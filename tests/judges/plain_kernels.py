@@ -32,7 +32,7 @@ from adcompiler.loopir.rewrite import Rewriter
 from adcompiler.loopir.unroll_and_jam import Jam
 from adcompiler.ops.rules import bessel, series
 from adcompiler.passes.pipeline import KERNEL, run
-from adcompiler.runtime.programs.specialise import BACKENDS
+from adcompiler.runtime.programs.backends import BACKENDS
 from adcompiler.targets.cpu.compiled import CpuKernel, Mode
 from adcompiler.targets.cpu.kernels import KernelSelector
 from adcompiler.targets.cpu.targets import Finished

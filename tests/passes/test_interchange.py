@@ -24,7 +24,7 @@ from adcompiler.passes.order.interchange import (
     pays,
 )
 from adcompiler.passes.pipeline import FINISH, PREPARE, run
-from adcompiler.runtime.programs.specialise import BACKENDS
+from adcompiler.runtime.programs.backends import BACKENDS
 from adcompiler.targets.cpu import targets
 from adcompiler.targets.cpu.compiled import CpuKernel
 from adcompiler.targets.cpu.kernels import KernelSelector

@@ -77,7 +77,7 @@ def test_a_list_is_a_loop_and_any_length_is_the_same_program():
     assert text.count("reduce") <= 2
     assert "ps[:].pos" in text
     f(swarm(2000))
-    assert len(f._specialisations) == 1
+    assert len(f._programs) == 1
 
 
 @pytest.mark.thinned(2)

@@ -20,7 +20,6 @@ from adcompiler.api.pairs.into import overlaps_itself
 from adcompiler.api.pairs.pairs import DiffPair, bare, depth, inner, is_marked, nested
 from adcompiler.api.pairs.seeds import cotangents, count, tangents
 from adcompiler.api.pairs.styles import (
-    Differentiable,
     Style,
     checked,
     coefficients,
@@ -38,13 +37,14 @@ from adcompiler.ir.nodes import Func
 from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.pytree.containers import Container, Ragged, Rows, opened
-from adcompiler.pytree.kinds import ArgType
+from adcompiler.pytree.kinds import ArgType, Types
 from adcompiler.pytree.structures import arrays_in, places_of, unflatten
 from adcompiler.runtime.arguments.adapters import Wrapper, as_numpy
 from adcompiler.runtime.arguments.ragged_arrays import refuse
 from adcompiler.runtime.arguments.refused import refuse_masked
 from adcompiler.runtime.arguments.signature import PLAIN
-from adcompiler.runtime.programs.specialise import Specialisation, Types
+from adcompiler.runtime.programs.program import Program
+from adcompiler.runtime.programs.traceable import Traceable
 from adcompiler.targets.cpu.adding import adding, scatters
 
 UNREDUCED = "push", "first"
@@ -211,7 +211,7 @@ class Asked(NamedTuple):
 class Plan(NamedTuple):
     """A program of gradients: its inputs, and the inputs whose gradients it returns."""
 
-    compiled: Specialisation
+    compiled: Program
     inputs: list[Coefficient]
     known: list[int]
     wanted: tuple[int, ...]
@@ -248,7 +248,7 @@ class Backward(Style):
 
     __slots__ = ("replayed",)
 
-    def __init__(self, f: Differentiable) -> None:
+    def __init__(self, f: Traceable) -> None:
         super().__init__(f)
         self.replayed: dict[tuple[int, ...], Callable[..., Any]] = {}  # by the arguments that are pairs
 
@@ -374,7 +374,7 @@ class Backward(Style):
             func, inputs = on_duals(simplified(func), asked.order, set(asked.taken), simplified)
             constraints = with_inputs(lowered.constraints, lowered.func, func)
             made = Lowered(func, constraints, (None,) * len(func.results))
-            compiled = Specialisation(made, self.f.backend)
+            compiled = Program.of(made, self.f.backend)
             plan = Plan(
                 compiled, inputs, [n for n, k in zip(asked.wanted, known, strict=True) if k], asked.wanted, {}
             )
@@ -385,10 +385,10 @@ class Backward(Style):
     def _refuse_shapes(self, types: Types, values: Sequence[Any], seeds: Mapping[Coefficient, Any]) -> None:
         """Raise the error of arguments that do not fit each other, or of a cotangent that does not fit."""
         lowered = self._lowered(types)
-        of_values = Specialisation(lowered, self.f.backend)
+        of_values = Program.of(lowered, self.f.backend)
         sizes = of_values.sizes(values)
         for (k, _), seed in seeds.items():
-            shape = extent(lowered.func.results[k].shape, sizes, of_values.values(values))
+            shape = extent(lowered.func.results[k].shape, sizes, of_values.lengths.values(values))
             if np.shape(seed) != shape:
                 raise ShapeError(
                     f"the cotangent of {lowered.func.result_names[k]} has shape {np.shape(seed)}, but the "
@@ -479,7 +479,7 @@ class Backward(Style):
 # The accumulators "push" and "first": what each entry of the result contributes to a gradient, apart.
 
 
-def program(f: Differentiable, lowered: Lowered, path: str, number: int) -> Specialisation:
+def program(f: Traceable, lowered: Lowered, path: str, number: int) -> Program:
     """The program of the contributions to the gradient of one input of `f`, which is called `path`."""
     func = lowered.func
     if len(func.results) != 1:
@@ -495,11 +495,11 @@ def program(f: Differentiable, lowered: Lowered, path: str, number: int) -> Spec
             remedy='use the accumulator "sum"',
         )
     made = run(SIMPLIFY, contributions(func, number, axes))
-    return Specialisation(Lowered(made, with_inputs(lowered.constraints, func, made), None), f.backend)
+    return Program.of(Lowered(made, with_inputs(lowered.constraints, func, made), None), f.backend)
 
 
 def contributed(
-    compiled: Specialisation, number: int, values: Sequence[Any], plain: bool, cotangent: Any
+    compiled: Program, number: int, values: Sequence[Any], plain: bool, cotangent: Any
 ) -> list[Any]:
     """The contributions to the gradient of one input, in the order of the result's axes."""
     result = compiled.func.inputs[-1]
@@ -511,7 +511,7 @@ def contributed(
             remedy="a cotangent must be real and have its result's shape",
         )
     seed = seed.astype(NUMPY[result.dtype])
-    found = np.asarray(compiled([*values, seed if seed.ndim else seed[()]], plain)[0])
+    found = np.asarray(compiled.bind([*values, seed if seed.ndim else seed[()]], plain).run()[0])
     shape = np.shape(values[number])
     count = int(np.prod(found.shape[: found.ndim - len(shape)]))
     each = list(found.reshape(count, *shape))
@@ -525,9 +525,9 @@ def contributed(
 class Scattered(NamedTuple):
     """A program of gradients in two parts: one adds those of some results to arrays, and the rest."""
 
-    rest: Specialisation
+    rest: Program
     kept: list[int]
-    adding: dict[int, list[Specialisation]]
+    adding: dict[int, list[Program]]
 
     def run(
         self, args: Sequence[Any], sizes: Sequence[int], plain: bool, targets: Mapping[int, np.ndarray]
@@ -550,10 +550,10 @@ def scattered(func: Func, numbers: Iterable[int], backend: str) -> Scattered | N
     rest = func.with_(
         results=tuple(func.results[k] for k in kept), result_names=tuple(func.result_names[k] for k in kept)
     )
-    return Scattered(Specialisation(Lowered(rest, (), (None,) * len(kept)), backend), kept, made)
+    return Scattered(Program(rest, backend), kept, made)
 
 
-def _programs(func: Func, number: int, backend: str) -> list[Specialisation]:
+def _programs(func: Func, number: int, backend: str) -> list[Program]:
     """A program for each scatter that a result is the sum of."""
     name, _, threads = backend.partition(":")
     found = []
@@ -562,7 +562,7 @@ def _programs(func: Func, number: int, backend: str) -> list[Specialisation]:
         kernel = adding(one, 0, name == "cpu-precise", int(threads) if threads else None)
         if kernel is None:
             return []
-        found.append(Specialisation(Lowered(one, (), None), backend))
+        found.append(Program(one, backend))
         found[-1].use(kernel)
     return found
 

@@ -17,7 +17,7 @@ from adcompiler.runtime.arguments.adapters import as_buffer, is_adapted
 from adcompiler.runtime.arguments.device import dtype_of, is_on_device
 from adcompiler.runtime.arguments.refused import refuse_masked
 from adcompiler.runtime.arguments.signature import find_hook
-from adcompiler.runtime.programs.specialise import Specialisation
+from adcompiler.runtime.programs.program import Bound, Program
 
 MOST_WORK = 100_000  # for the question whether two buffers share an element
 
@@ -43,28 +43,26 @@ def call_into(f: Any, result: Any, args: Sequence[Any], keywords: dict[str, Any]
     return result
 
 
-def write(
-    found: Specialisation, values: Sequence[Any], plain: bool, targets: Sequence[Any], device: bool
-) -> None:
-    """Call, and write each result into its target; a `device`'s memory is one if the function runs there."""
-    sizes = found.sizes(values)
+def write(bound: Bound, targets: Sequence[Any]) -> None:
+    """Run, and write each result into its target: memory of a device, if the program runs there."""
+    found, device = bound.program, not bound.program.on_host
     refuse_masked("a buffer", list(targets))
     pairs = zip(targets, found.func.result_names, strict=True)
     targets = [t if isinstance(t, np.ndarray) else as_buffer(f"the buffer for {n}", t) for t, n in pairs]
     for k, (target, array) in enumerate(zip(targets, found.func.results, strict=True)):
-        _check(k, target, array, found, sizes, device)
+        _check(k, target, array, found, bound.sizes, device)
     _refuse_overlaps(targets, found)
-    inputs = [v for v in values if isinstance(v, np.ndarray)]
+    inputs = [v for v in bound.values if isinstance(v, np.ndarray)]
     into: list[Any] = []
     for target in targets:
         there = device and not isinstance(target, np.ndarray)  # whose program looks for overlaps itself
         into.append(target if there or _is_disjoint(target, inputs) else None)
-    for target, value in zip(targets, found(values, plain, None, into), strict=True):
+    for target, value in zip(targets, bound.run(into), strict=True):
         if target is not value:
             np.copyto(target, value)
 
 
-def _refuse_overlaps(targets: Sequence[Any], found: Specialisation) -> None:
+def _refuse_overlaps(targets: Sequence[Any], found: Program) -> None:
     """Each element of a result needs its own memory: what is written last would stand in all places."""
     names = found.func.result_names
     for k, target in enumerate(targets):
@@ -109,7 +107,7 @@ def _is_disjoint(target: np.ndarray, others: Sequence[Any]) -> bool:
     )
 
 
-def _check(k: int, target: Any, array: Array, found: Specialisation, sizes: list[int], device: bool) -> None:
+def _check(k: int, target: Any, array: Array, found: Program, sizes: Sequence[int], device: bool) -> None:
     name = found.func.result_names[k]
     shape = extent(array.shape, sizes)
     there = device and array.rank > 0 and not isinstance(target, np.ndarray) and is_on_device(target)

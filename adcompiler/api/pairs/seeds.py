@@ -11,13 +11,12 @@ from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.ir.nodes import Array
 from adcompiler.ir.types import is_float
 from adcompiler.pytree.containers import Container, Ragged, Rows, opened
-from adcompiler.pytree.kinds import ArgType, Static
+from adcompiler.pytree.kinds import ArgType, Static, Types
 from adcompiler.pytree.records import Records
 from adcompiler.pytree.structures import NO_FLOAT, parts_like, stacked
 from adcompiler.runtime.arguments.adapters import Wrapper
 from adcompiler.runtime.arguments.ragged_arrays import refuse
 from adcompiler.runtime.arguments.tangents import as_cotangent, fitted
-from adcompiler.runtime.programs.specialise import Types
 
 Leaf = tuple[int, int, str, Any, Any]  # its number, its parts, path, place and value
 

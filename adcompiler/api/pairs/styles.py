@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -16,22 +16,16 @@ from adcompiler.frames import public
 from adcompiler.frontend.lowering.program import Lowered
 from adcompiler.frontend.values.sizes import with_inputs
 from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.pytree.kinds import Types
 from adcompiler.pytree.structures import unflatten
 from adcompiler.runtime.arguments.adapters import Wrapper
 from adcompiler.runtime.arguments.signature import ArgumentError, Parameter, bind, wrapper_of
-from adcompiler.runtime.programs.specialise import Specialisation, Traceable, Types
+from adcompiler.runtime.programs.program import Program
 from adcompiler.runtime.programs.splitting import wrapped
+from adcompiler.runtime.programs.traceable import Traceable
 
 simplified = partial(run, SIMPLIFY)
 MOST_ORDERS = 6  # pairs in pairs: a program of order n has 2^n results for each one of the function
-
-
-class Differentiable(Traceable, Protocol):
-    """Objects called in these styles."""
-
-    __name__: str
-    parameters: tuple[Parameter, ...]
-    _last: Types | None
 
 
 class Style:
@@ -40,7 +34,7 @@ class Style:
     __slots__ = ("__call__", "f", "made")  # what stands in the slot is called: see `Function`
     __call__: Callable[..., Any]
 
-    def __init__(self, f: Differentiable) -> None:
+    def __init__(self, f: Traceable) -> None:
         self.f = f
         self.made: dict[Any, Any] = {}
         self.__call__ = self._call
@@ -92,19 +86,19 @@ class Forward(Style):
         if key not in self.made:
             self.made.setdefault(key, self._program(types, order, taken))
         compiled, inputs = self.made[key]
-        found = compiled(coefficients(inputs, values, given), plain)
-        structure, count = compiled.lowered.structure, len(found) >> order
+        found = compiled.bind(coefficients(inputs, values, given), plain).run()
+        structure, count = compiled.structure, len(found) >> order
         each = [wrapped(wrapper, structure, found[k * count : (k + 1) * count]) for k in range(1 << order)]
         parts = {k: unflatten(structure, part) for k, part in enumerate(each)}
         return _paired(structure, parts, order)
 
     def _program(
         self, types: Types, order: int, taken: Sequence[Coefficient]
-    ) -> tuple[Specialisation, list[Coefficient]]:
+    ) -> tuple[Program, list[Coefficient]]:
         lowered = self.f.trace(types)
         func, inputs = on_duals(lowered.func, order, set(taken), simplified)
         constraints = with_inputs(lowered.constraints, lowered.func, func)
-        return Specialisation(Lowered(func, constraints, lowered.structure), self.f.backend), inputs
+        return Program.of(Lowered(func, constraints, lowered.structure), self.f.backend), inputs
 
 
 def checked(order: int) -> int:

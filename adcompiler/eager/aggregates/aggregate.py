@@ -16,15 +16,16 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from adcompiler.ad.programs.split import Pattern, split
-from adcompiler.eager.aggregates.call_cache import CallCache, Run, kernel_array, kernel_value, runner
+from adcompiler.eager.aggregates.call_cache import CallCache, Run, kernel_array, kernel_value
 from adcompiler.eager.graph.graph import Cotangents, Entry, Node, fresh_name, is_variable, perform, state
 from adcompiler.eager.graph.provenance import identities
 from adcompiler.eager.variable.elementwise import word
 from adcompiler.frontend.lowering.program import Lowered
 from adcompiler.pytree.containers import mapped
+from adcompiler.pytree.kinds import Types
 from adcompiler.pytree.structures import Column, arrays_of, unflatten
+from adcompiler.runtime.programs.program import Program
 from adcompiler.runtime.programs.snapshot import snapshot
-from adcompiler.runtime.programs.specialise import Specialisation, Types
 from adcompiler.runtime.programs.splitting import SplitProgram
 
 # The split programs of propagate programs, by the program that they belong to.
@@ -53,7 +54,7 @@ def call_with_variables(function: Any, bound: Sequence[Any]) -> Any:
 
 def _unrecorded(function: Any, types: Types, values: Sequence[Any]) -> Run:
     found = function.specialise(types)
-    structure, kernel = found.lowered.structure, runner(found, found.sizes(values), values)
+    structure, kernel = found.structure, found.runner(found.sizes(values), values)
 
     def run(args: Sequence[Any], values: Sequence[Any]) -> Any:
         entry = Unrecorded(function.__name__, args)
@@ -66,7 +67,7 @@ def _unrecorded(function: Any, types: Types, values: Sequence[Any]) -> Run:
 
 def _recorded(function: Any, program: SplitProgram, values: Sequence[Any]) -> Run:
     lengths = program.forward.sizes(values)
-    kernel = runner(program.forward, lengths, values)
+    kernel = program.forward.runner(lengths, values)
     structure, count = program.structure, program.parts.count
 
     def run(args: Sequence[Any], values: Sequence[Any]) -> Any:
@@ -153,17 +154,17 @@ class Aggregate(Unrecorded):
         return [next(found) if known else None for known in part.known]
 
     def _run(
-        self, present: Pattern, asked: Pattern, name: str, compiled: Specialisation, args: Sequence[Any]
+        self, present: Pattern, asked: Pattern, name: str, compiled: Program, args: Sequence[Any]
     ) -> list[Any]:
         values = [kernel_value(a) for a in args]
         if not state.recording:
-            return perform(Unrecorded(name, args), compiled(values, False, self.sizes))
+            return perform(Unrecorded(name, args), compiled.bind(values, given=self.sizes).run())
         wanted = tuple(k for k, a in enumerate(args) if is_variable(a) and a.differentiable)
         program = _split_again(self.program, (present, asked, wanted))
         lengths = program.forward.sizes(values, self.sizes)
 
         def kernel(*values: Any) -> Sequence[Any]:
-            return program.forward(values, False, lengths)
+            return program.forward.run(lengths, values, False)
 
         return _aggregate(name, program, args, values, lengths, kernel)
 

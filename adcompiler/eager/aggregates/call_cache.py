@@ -12,9 +12,7 @@ from typing import Any
 import numpy as np
 
 from adcompiler.eager.graph.graph import Node, state
-from adcompiler.ir.nodes import is_const
-from adcompiler.pytree.kinds import ArgType
-from adcompiler.runtime.programs.specialise import Specialisation, Types
+from adcompiler.pytree.kinds import ArgType, Types
 
 Key = tuple[Any, ...]
 Run = Callable[[Sequence[Any], Sequence[Any]], Any]  # from arguments and their values to the results, nested
@@ -81,20 +79,3 @@ def kernel_value(a: Any) -> Any:
     if data.ndim:
         return kernel_array(a)
     return data.item() if data.dtype == FLOATS[0] else data[()]
-
-
-def runner(
-    program: Specialisation, lengths: Sequence[int], values: Sequence[Any]
-) -> Callable[..., Sequence[Any]]:
-    """What runs a program on values like these and gives its results, flat: a fast_path if there is one."""
-    from adcompiler.targets.cpu.inline_cache import fast_path, fits
-
-    def general(*values: Any) -> Sequence[Any]:
-        return program(values, False, lengths)
-
-    func = program.func
-    kinds = [ArgType(i.dtype, tuple(is_const(n, 1) for n in i.shape)) for i in func.inputs]
-    if func.counts or not all(map(fits, kinds, values)):
-        return general
-    nested = (None,) * len(func.results)
-    return fast_path(program.executable, lengths, kinds, values, nested, False, general) or general

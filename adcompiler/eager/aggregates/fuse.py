@@ -11,7 +11,7 @@ from adcompiler.eager.aggregates.pending import Graph, Trie
 from adcompiler.eager.graph.graph import state
 from adcompiler.errors import DtypeError
 from adcompiler.frames import public
-from adcompiler.runtime.programs.specialise import maker
+from adcompiler.runtime.programs.backends import maker
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from adcompiler import provided
 from adcompiler.eager.aggregates.aggregate import Aggregate
-from adcompiler.eager.aggregates.call_cache import kernel_value, runner
+from adcompiler.eager.aggregates.call_cache import kernel_value
 from adcompiler.eager.graph.graph import Entry, Node, attach, is_variable, state
 from adcompiler.eager.graph.provenance import begin, identities
 from adcompiler.eager.graph.user_lines import UserLine
@@ -89,10 +89,10 @@ class Run:
         if state.recording:
             self.program = function.split().at(types, self.wanted, values)
             self.lengths = tuple(self.program.forward.sizes(values))
-            self.kernel: Kernel = runner(self.program.forward, self.lengths, values)
+            self.kernel: Kernel = self.program.forward.runner(self.lengths, values)
         else:
             found = function.specialise(types)
-            self.kernel = runner(found, found.sizes(values), values)
+            self.kernel = found.runner(found.sizes(values), values)
         wanted = [level.operands[k] for k in self.wanted]
         self.sources = [[k for k, c in enumerate(wanted) if c in reads] for reads in level.reads]
 

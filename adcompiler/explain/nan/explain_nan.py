@@ -24,8 +24,8 @@ from adcompiler.explain.nan.nan_program import explained, traced
 from adcompiler.explain.nan.nan_report import NanExplanation, finite
 from adcompiler.frames import public
 from adcompiler.pytree.containers import mapped
+from adcompiler.pytree.kinds import Types
 from adcompiler.runtime.arguments.signature import ArgumentError
-from adcompiler.runtime.programs.specialise import Types
 
 
 @public

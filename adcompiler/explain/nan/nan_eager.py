@@ -26,7 +26,7 @@ from adcompiler.frontend.grammar.parse import parse_expression
 from adcompiler.frontend.lowering.rule_texts import names_in
 from adcompiler.ir.nodes import Input
 from adcompiler.ir.origins import tracking
-from adcompiler.runtime.programs.specialise import Specialisation
+from adcompiler.runtime.programs.program import Program
 
 Values = Sequence[np.ndarray | None]
 MORE = "adc.tape.anomaly(infinite=True) shows what made {} infinite"
@@ -301,7 +301,7 @@ def _program(call: Called, given: Values | None) -> tuple[TracedProgram, list[np
     with tracking() as table:
         lowered = call.function.trace(call.types)
         func = lowered.func
-        sizes = Specialisation(lowered, "numpy").sizes(call.values)
+        sizes = Program.of(lowered, "numpy").sizes(call.values)
         if given is None:
             return TracedProgram(func, len(func.results), table, sizes), []
         pairs = list(zip(func.results, given, strict=False))

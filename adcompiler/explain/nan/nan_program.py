@@ -16,7 +16,8 @@ from adcompiler.ir.nodes import Array, Func, Map, const
 from adcompiler.ir.origins import Origins, tracking
 from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.passes.pipeline import SIMPLIFY, run
-from adcompiler.runtime.programs.specialise import Specialisation, Types
+from adcompiler.pytree.kinds import Types
+from adcompiler.runtime.programs.program import Program
 
 
 class TracedProgram(NamedTuple):
@@ -34,7 +35,7 @@ def traced(f: Function, types: Types, values: Sequence[Any], wanted: Sequence[in
     with tracking() as table:
         lowered = f.trace(types)
         func, count = with_gradients(lowered.func, wanted)
-    return TracedProgram(func, count, table, Specialisation(lowered, "numpy").sizes(values))
+    return TracedProgram(func, count, table, Program.of(lowered, "numpy").sizes(values))
 
 
 def with_gradients(func: Func, wanted: Sequence[int]) -> tuple[Func, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any, Protocol
+from typing import Any
 
 from adcompiler.ad.programs.split import Pattern, Propagate
 from adcompiler.errors import DtypeError, Source
@@ -18,22 +18,15 @@ from adcompiler.ir.origins import tracking
 from adcompiler.ir.textform.printer import show
 from adcompiler.ir.types import is_float
 from adcompiler.passes.pipeline import OPTIMISE, run
-from adcompiler.runtime.programs.specialise import Types
-from adcompiler.runtime.programs.splitting import Save, SplitFunction, SplitProgram
+from adcompiler.pytree.kinds import Types
+from adcompiler.runtime.programs.splitting import SplitFunction, SplitProgram
+from adcompiler.runtime.programs.traceable import Traceable
 from adcompiler.runtime.reports.cost import Costs, cost
 from adcompiler.runtime.reports.explain import Flow, explanation
-from adcompiler.runtime.reports.show import Shown
 from adcompiler.targets.cuda.backend import kernels as cuda_kernels
 
 MOST_PATTERNS = 8  # patterns of None that are shown
 MOST_LINES = 2000  # of a listing
-
-
-class Explored(Shown, Protocol):
-    """A function to explore."""
-
-    @property
-    def save(self) -> Save: ...
 
 
 @dataclass(frozen=True)
@@ -91,7 +84,7 @@ class Programs:
 
 
 def explore(
-    f: Explored,
+    f: Traceable,
     types: Types,
     wrt: Any = None,
     values: Sequence[Any] | None = None,
@@ -124,7 +117,7 @@ def explore(
     )
 
 
-def _without_source(f: Explored) -> Source:
+def _without_source(f: Traceable) -> Source:
     return Source(f"# {f.__name__}: made by the compiler, without source\n")
 
 
@@ -137,7 +130,7 @@ def _signature(func: Func) -> str:
 # -- programs ------------------------------------------------------------------------------------------
 
 
-def _programs(f: Explored, types: Types, wrt: Any) -> Programs:
+def _programs(f: Traceable, types: Types, wrt: Any) -> Programs:
     """The programs, made anew so that the origins of their nodes are known."""
     value = f.trace(types).func
     if not _is_differentiable(f, value, types, wrt):
@@ -154,7 +147,7 @@ def _programs(f: Explored, types: Types, wrt: Any) -> Programs:
     return found
 
 
-def _is_differentiable(f: Explored, value: Func, types: Types, wrt: Any) -> bool:
+def _is_differentiable(f: Traceable, value: Func, types: Types, wrt: Any) -> bool:
     """Whether there are gradients. Error for parameters that are asked for and have none."""
     try:
         positions = f.positions(wrt, types)
@@ -187,7 +180,7 @@ def _title(forward: Func, usual: Pattern, present: Pattern) -> str:
 # -- columns -------------------------------------------------------------------------------------------
 
 
-def _source_column(f: Explored, places: Places) -> Column:
+def _source_column(f: Traceable, places: Places) -> Column:
     name, first = places.source.name, places.source.first_line
     begin = first if f.closure is None else f.closure.definition.span.line + first - 1
     tab = replace(_tab("source", places.listing()), first=first, begin=begin)

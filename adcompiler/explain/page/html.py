@@ -20,7 +20,7 @@ from adcompiler.explain.page.explorer import Column, Page, Tab, explore
 from adcompiler.explain.page.places import Line, Mark, Places
 from adcompiler.ir.loop import Item
 from adcompiler.ir.walk import arrays_of, elements_of
-from adcompiler.runtime.programs.specialise import Types
+from adcompiler.pytree.kinds import Types
 
 MOST_EMBEDDED = 120  # elements of a program that notebooks show a page of
 

@@ -23,10 +23,11 @@ from adcompiler.ir.nodes import Input, zeros_like
 from adcompiler.ir.types import NUMPY
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.pytree.containers import mapped
+from adcompiler.pytree.kinds import Types
 from adcompiler.pytree.structures import flatten
 from adcompiler.runtime.arguments.signature import Parameter, bind
 from adcompiler.runtime.arguments.tangents import like
-from adcompiler.runtime.programs.specialise import Types
+from adcompiler.runtime.programs.program import Program
 
 
 @public
@@ -102,7 +103,7 @@ def vjp(
     args = tuple(bind(f.__name__, f.parameters, args, {}))
     types, values = described(f, args)
     positions = f.positions(wrt, types)
-    lowered = f.specialise(types, values).lowered
+    lowered = f.specialise(types, values)
     value = Blockwise(f, keep)(*args)
     return value, partial(_pulled, f, positions, keep, args, lowered, value)
 
@@ -113,7 +114,7 @@ def _pulled(
     wrt: tuple[int, ...],
     keep: bool,
     args: tuple[Any, ...],
-    lowered: Lowered,
+    lowered: Program,
     value: Any,
     cotangent: Any,
 ) -> tuple[Any, ...]:
@@ -149,7 +150,7 @@ class Pullback(Derived):
     `present` result. A gradient that is known to be zero is zeros."""
 
     def __init__(
-        self, of: Function, wrt: tuple[int, ...], lowered: Lowered, present: tuple[bool, ...]
+        self, of: Function, wrt: tuple[int, ...], lowered: Program, present: tuple[bool, ...]
     ) -> None:
         self.present = present
         named = zip(lowered.func.result_names, present, strict=True)

@@ -26,7 +26,7 @@ from adcompiler.pytree.containers import mapped
 from adcompiler.pytree.structures import arrays_of as leaves_of
 from adcompiler.pytree.structures import unflatten
 from adcompiler.runtime.arguments.signature import DTYPE_OF, bind
-from adcompiler.runtime.programs.specialise import Specialisation
+from adcompiler.runtime.programs.program import Program
 
 BACKENDS = {"cpu": "cpu:1", "cpu-precise": "cpu-precise:1", "numpy": "numpy"}
 
@@ -70,7 +70,7 @@ class Blockwise:
         sizes = found.sizes(values)
         graph = self.graph(program_for(found, sizes), sizes, given)
         words = [(c.error, c.cause, c.remedy) for c in found.func.checks]
-        return unflatten(found.lowered.structure, graph.results(words))
+        return unflatten(found.structure, graph.results(words))
 
     def graph(self, func: Func, sizes: Sequence[int], given: Sequence[Any]) -> Graph:
         """The tasks of one call."""
@@ -104,12 +104,12 @@ def placeholder(value: Any) -> Any:
     return np.broadcast_to(np.zeros((), value.dtype if kind is None else NUMPY[kind]), value.shape)
 
 
-def refuse_computed(found: Specialisation, given: Sequence[Any]) -> None:
+def refuse_computed(found: Program, given: Sequence[Any]) -> None:
     """Raise LimitError if a length depends on the values of a Dask array."""
     func = found.func
     lazy = {i for i, v in zip(func.inputs, given, strict=True) if is_lazy(v) and i.dtype == "i64"}
     sizes = [n for a in arrays_of(func.roots) for n in (*a.shape, *a.domain)]
-    sizes += [n for c in found.demands for n in (c.left, c.right)]
+    sizes += [n for c in found.lengths.demands for n in (c.left, c.right)]
     counted = {func.inputs[k] for _, k in func.counts}
     if lazy.intersection(counted.union(arrays_of(read_by(sizes)))):
         raise LimitError(
@@ -118,9 +118,9 @@ def refuse_computed(found: Specialisation, given: Sequence[Any]) -> None:
         )
 
 
-def program_for(found: Specialisation, sizes: Sequence[int]) -> Func:
+def program_for(found: Program, sizes: Sequence[int]) -> Func:
     """The program, with one symbol for lengths that are equal in this call."""
-    return for_lengths(found.func, Known(equal=found.equal_lengths(sizes)))
+    return for_lengths(found.func, Known(equal=found.lengths.equal(sizes)))
 
 
 def common_chunks(func: Func, given: Sequence[Any]) -> dict[Size, Chunks]:

@@ -18,12 +18,11 @@ import numpy as np
 
 from adcompiler.errors import Error
 from adcompiler.fork import Locked
-from adcompiler.frontend.lowering.program import Lowered
 from adcompiler.ir.textform.reader import parse_func
 from adcompiler.ir.types import NUMPY
-from adcompiler.runtime.programs.specialise import Specialisation
+from adcompiler.runtime.programs.program import Program as Kernel
 
-_known: dict[tuple[str, str], Specialisation] = {}
+_known: dict[tuple[str, str], Kernel] = {}
 _LOCK = Locked()
 
 
@@ -40,12 +39,12 @@ class Program:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     @property
-    def compiled(self) -> Specialisation:
+    def compiled(self) -> Kernel:
         """The program in this process, compiled when it first runs here."""
         with _LOCK.lock:
             key = self.digest, self.backend
             if key not in _known:
-                _known[key] = Specialisation(Lowered(parse_func(self.text), (), None), self.backend)
+                _known[key] = Kernel(parse_func(self.text), self.backend)
             return _known[key]
 
 

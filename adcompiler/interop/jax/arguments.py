@@ -22,10 +22,10 @@ from adcompiler.frontend.indexing.annotations import declared
 from adcompiler.ir.types import NUMPY, Dtype
 from adcompiler.ir.walk import is_computed
 from adcompiler.pytree.containers import Container, opened
-from adcompiler.pytree.kinds import ArgType
+from adcompiler.pytree.kinds import ArgType, Types
 from adcompiler.pytree.structures import arrays_in, arrays_of
 from adcompiler.runtime.arguments.signature import FLOAT, Parameter, bind
-from adcompiler.runtime.programs.specialise import Specialisation, Types
+from adcompiler.runtime.programs.program import Program
 
 KERNEL: Mapping[str, Dtype] = {
     "bool": "bool", "float32": "f32", "float64": "f64",
@@ -72,7 +72,7 @@ def operands(leaves: Sequence[Any], types: Types) -> list[Any]:
     return [_operand(leaf, kind.dtype) for leaf, kind in zip(leaves, arrays_in(types), strict=True)]
 
 
-def lengths(f: Function, found: Specialisation, leaves: Sequence[Any]) -> tuple[int, ...]:
+def lengths(f: Function, found: Program, leaves: Sequence[Any]) -> tuple[int, ...]:
     """The lengths of the size symbols. Raises ShapeError if lengths do not fit, and Error if one is the value
     of a traced argument."""
     asked = {k for _, k in found.func.counts}

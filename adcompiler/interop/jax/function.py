@@ -9,8 +9,6 @@ from adcompiler.api.function import Function
 from adcompiler.frames import public
 from adcompiler.interop.jax.arguments import described, lengths, operands
 from adcompiler.interop.jax.primitive import call
-from adcompiler.interop.programs import Program, known_lengths
-from adcompiler.passes.known_lengths import for_lengths
 from adcompiler.pytree.structures import unflatten
 
 
@@ -21,7 +19,6 @@ class JaxFunction:
         self.of = of
         self.__name__ = self.__qualname__ = of.__name__
         self.__doc__ = of.__doc__
-        self._programs: dict[Any, Program] = {}
 
     @property
     def __signature__(self) -> inspect.Signature:
@@ -36,9 +33,5 @@ class JaxFunction:
         types, leaves = described(self.of, args, keywords)
         found = self.of.specialise(types)
         sizes = lengths(self.of, found, leaves)
-        key = types, known_lengths(found, sizes)
-        program = self._programs.get(key)
-        if program is None:
-            made = Program(for_lengths(found.func, key[1]), self.of.backend, alone=True)
-            program = self._programs.setdefault(key, made)
-        return unflatten(found.lowered.structure, call(program, sizes, operands(leaves, types)))
+        program = found.for_lengths(found.lengths.all_known(sizes), alone=True)
+        return unflatten(found.structure, call(program, sizes, operands(leaves, types)))

@@ -1,8 +1,8 @@
 """The primitive: a program applied to arrays, with JAX's rules for jvp, transposition, batching and lowering.
 
-Its parameters are the program (`interop/programs.py`) and the lengths of its size symbols. The tangents of a
-call are a call of the program's pushforward, the transpose of that is a call of its pullback, and a batch of
-calls is a call of the batched program. The same rules apply to each of these calls.
+Its parameters are the program and the lengths of its size symbols. The tangents of a call are a call of the
+program's pushforward, the transpose of that is a call of its pullback, and a batch of calls is a call of the
+batched program. The same rules apply to each of these calls.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from adcompiler.ad.programs.split import Pattern
 from adcompiler.errors import GraphError
 from adcompiler.interop.jax.arguments import canonical
 from adcompiler.interop.jax.ffi import target
-from adcompiler.interop.programs import Derivative, Program
 from adcompiler.interpreter.reference import extent
 from adcompiler.ir.nodes import Array
 from adcompiler.ir.types import NUMPY
+from adcompiler.runtime.programs.program import Derivative, Program
 
 call_p = Primitive("adc")
 call_p.multiple_results = True
@@ -68,8 +68,7 @@ def _picked(found: Derivative, sizes: Sizes, values: Sequence[Any], others: Sequ
     program, `others` the cotangents or tangents."""
     if not any(found.known):
         return [None] * len(found.known)
-    results = iter(call(found.program, sizes, [*(values[k] for k in found.reads), *others]))
-    return [next(results) if known else None for known in found.known]
+    return found.spread(call(found.program, sizes, [*(values[k] for k in found.reads), *others]))
 
 
 def _pattern(given: Iterable[Any], program: Program) -> Pattern:
@@ -205,7 +204,7 @@ def run(program: Program, sizes: Sizes, operands: Sequence[Any]) -> list[np.ndar
         np.asarray(o, NUMPY[i.dtype])[() if i.rank == 0 else ...]
         for o, i in zip(operands, program.func.inputs, strict=True)
     ]
-    results = zip(program.run(sizes, values), program.func.results, strict=True)
+    results = zip(program.at(sizes, values), program.func.results, strict=True)
     return [np.asarray(value, canonical(r.dtype)) for value, r in results]
 
 

@@ -15,17 +15,17 @@ from torch.utils._pytree import register_constant
 
 from adcompiler.errors import DtypeError
 from adcompiler.frames import public
-from adcompiler.interop.programs import Program, known_lengths
 from adcompiler.interop.torch import opaque
 from adcompiler.interop.torch.dynamo import Guarded
 from adcompiler.interop.torch.memory import NAMES, check_devices, is_opaque, taken
 from adcompiler.interop.torch.operation import At, perform, refuse_trace
 from adcompiler.ir.types import NUMPY
-from adcompiler.passes.known_lengths import NOTHING, Known, for_lengths
+from adcompiler.passes.known_lengths import NOTHING
 from adcompiler.pytree.containers import mapped
+from adcompiler.pytree.kinds import Types
 from adcompiler.pytree.structures import Column, arrays_of, unflatten
 from adcompiler.runtime.arguments.signature import bind
-from adcompiler.runtime.programs.specialise import Specialisation, Types
+from adcompiler.runtime.programs.program import Program
 
 MOST_SITES = 1000  # of one function; calls with further lengths take the slow path
 Site = tuple[At, Any]  # the program of a call, at its lengths, and the structure of the results
@@ -45,7 +45,6 @@ class TorchFunction(Guarded):
         self.__name__ = self.__qualname__ = function.__name__
         self.__doc__ = function.__doc__
         self.by_value = any(p.static for p in function.parameters)
-        self.programs: dict[Any, Program] = {}
         self.sites: dict[Any, Site] = {}  # an inline cache: looking up types takes longer than small kernels
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -108,11 +107,11 @@ class TorchFunction(Guarded):
         types, values, found = self.prepared(bound)
         known = all(type(n) is int for v in values if isinstance(v, Tensor) for n in v.shape)
         sizes = found.sizes(values) if known else opaque.lengths(found, values)
-        program = self.program(types, found, known_lengths(found, sizes) if known else NOTHING)
+        program = found.for_lengths(found.lengths.all_known(sizes) if known else NOTHING)
         at = At(program, tuple(sizes), any(map(is_opaque, values)))
-        return (at, found.lowered.structure), values, types
+        return (at, found.structure), values, types
 
-    def prepared(self, bound: Sequence[Any]) -> tuple[Types, list[Any], Specialisation]:
+    def prepared(self, bound: Sequence[Any]) -> tuple[Types, list[Any], Program]:
         """The types of arguments, the operands of the program, and the program for these types."""
         function = self.function
         if torch._C._get_tracing_state():
@@ -125,19 +124,6 @@ class TorchFunction(Guarded):
         values = [_value(leaf, array) for leaf, array in zip(leaves, arrays, strict=True)]
         check_devices(found.func.input_names, values, self.function)
         return types, values, found
-
-    def program(self, types: Types, of: Specialisation, known: Known) -> Program:
-        """The flat program for arguments of these types, for what is known of their lengths."""
-        key = types, known
-        found = self.programs.get(key)
-        if found is None:
-            backend = self.function.backend
-            if known == NOTHING:
-                made = Program(of.func, backend, origin=of)
-            else:
-                made = Program(for_lengths(of.func, known), backend)
-            found = self.programs.setdefault(key, made)
-        return found
 
 
 register_constant(TorchFunction)  # so Dynamo compares its objects

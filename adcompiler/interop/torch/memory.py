@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, from_numpy
 
 from adcompiler.errors import DtypeError
-from adcompiler.interop.programs import Program
 from adcompiler.ir.types import Dtype
+from adcompiler.runtime.programs.program import Program
 
 DTYPES: dict[Dtype, Any] = {
     "f32": torch.float32,

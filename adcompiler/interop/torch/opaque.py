@@ -15,12 +15,11 @@ from torch import Tensor
 
 from adcompiler.errors import LimitError, ShapeError
 from adcompiler.frontend.values.sizes import Constraint
-from adcompiler.interop.programs import Program
 from adcompiler.interop.torch.memory import DTYPES, arrays, tensors
 from adcompiler.ir.nodes import Apply, Const, Element, Func, Size
 from adcompiler.ir.textform.printer import show
 from adcompiler.ir.textform.reader import parse_func
-from adcompiler.runtime.programs.specialise import Specialisation
+from adcompiler.runtime.programs.program import Program
 
 LIBRARY = torch.library.Library("adcompiler", "DEF")
 LIBRARY.define("run(str program, str backend, SymInt[] sizes, Tensor[] inputs, Tensor[] held) -> Tensor[]")
@@ -68,14 +67,14 @@ def _run(
     program: str, backend: str, sizes: Sequence[int], inputs: Sequence[Tensor], held: Sequence[Tensor]
 ) -> list[Tensor]:
     found = program_of(program, backend)
-    for number, k, axis in found.compiled.sources:
+    for number, k, axis in found.lengths.sources:
         if inputs[k].shape[axis] != sizes[number]:  # for example if a trace is run again
             raise ShapeError(
                 f"{found.func.name} was recorded for other lengths: axis {axis} of "
                 f"{found.func.input_names[k]} was {sizes[number]}, but is now {inputs[k].shape[axis]}",
                 remedy="record it again, or use torch.export with dynamic_shapes",
             )
-    return list(tensors(found, found.run(tuple(sizes), arrays(inputs)), inputs))
+    return list(tensors(found, found.at(tuple(sizes), arrays(inputs)), inputs))
 
 
 def _fake(
@@ -102,25 +101,25 @@ def _length(size: Element, sizes: Sequence[Any], func: Func) -> Any:
     )
 
 
-def lengths(specialisation: Specialisation, values: Sequence[Any]) -> list[Any]:
+def lengths(program: Program, values: Sequence[Any]) -> list[Any]:
     """The lengths of the size symbols if they are PyTorch symbols: comparing these adds guards."""
-    func = specialisation.func
+    func, rules = program.func, program.lengths
     found: list[Any] = [None] * len(func.size_names)
     for number, k in func.counts:
         found[number] = torch.sym_max(int(values[k]), 0)
-    for number, k, axis in specialisation.sources:
+    for number, k, axis in rules.sources:
         n = values[k].shape[axis]
         if found[number] is None:
             found[number] = n
         elif found[number] != n:
-            specialisation.mismatch(values)
-    for size, k, axis in specialisation.fixed:
+            rules.mismatch(values)
+    for size, k, axis in rules.fixed:
         if values[k].shape[axis] != _length(size, found, func):
-            specialisation.mismatch(values)
+            rules.mismatch(values)
     axes = [n for v in values for n in getattr(v, "shape", ()) if n != 1]
     axes += [found[number] for number, _ in func.counts]
-    if not all(_holds(c, axes, func) for c in specialisation.demands):
-        specialisation.check(specialisation.demands, values)
+    if not all(_holds(c, axes, func) for c in rules.demands):
+        rules.check(rules.demands, values)
     return found
 
 
@@ -152,8 +151,7 @@ def _backward(ctx: Any, cotangents: Sequence[Tensor | None]) -> tuple[Any, ...]:
     asked = tuple([v.requires_grad for v in values[: ctx.count]])
     pulled = ctx.program.pulled(tuple([c is not None for c in cotangents]), asked)
     given = [*(values[k] for k in pulled.reads), *(c for c in cotangents if c is not None)]
-    found = iter(call(pulled.program, ctx.sizes, given, values) if any(pulled.known) else ())
-    gradients = [next(found) if known else None for known in pulled.known]
+    gradients = pulled.spread(call(pulled.program, ctx.sizes, given, values) if any(pulled.known) else ())
     return None, None, None, gradients, [None] * ctx.held
 
 

@@ -15,9 +15,9 @@ from torch.autograd import forward_ad
 
 from adcompiler.ad.programs.split import Pattern
 from adcompiler.errors import LimitError
-from adcompiler.interop.programs import Derivative, Program
 from adcompiler.interop.torch import opaque
 from adcompiler.interop.torch.memory import arrays, tensors
+from adcompiler.runtime.programs.program import Derivative, Program
 
 
 class At:
@@ -96,7 +96,7 @@ def run(at: At, values: Sequence[Any], held: Sequence[Any] = ()) -> tuple[Tensor
         given = arrays(values)
     except RuntimeError as error:
         raise explained(error) from error
-    return tensors(program, program.run(at.sizes, given), values)
+    return tensors(program, program.at(at.sizes, given), values)
 
 
 def refuse_trace() -> None:
@@ -150,8 +150,7 @@ def derived(
     derivative, at = made
     if True not in derivative.known:
         return [None] * len(derivative.known)
-    found = iter(perform(at, [*[values[k] for k in derivative.reads], *directions], values))
-    return [next(found) if known else None for known in derivative.known]
+    return derivative.spread(perform(at, [*[values[k] for k in derivative.reads], *directions], values))
 
 
 def _save(ctx: Any, at: At, values: Sequence[Any], results: Sequence[Tensor], forward: bool) -> None:

@@ -13,14 +13,14 @@ from torch import Tensor
 from adcompiler.ad.programs.split import Pattern
 from adcompiler.errors import GraphError, ShapeError
 from adcompiler.frames import public
-from adcompiler.interop.programs import Program
 from adcompiler.interop.torch.functions import of, placeholder
 from adcompiler.interop.torch.memory import DTYPES, check_devices, plain, taken
 from adcompiler.interop.torch.operation import At, derived, everything
 from adcompiler.ir.types import Dtype
 from adcompiler.pytree.containers import mapped
+from adcompiler.pytree.kinds import Types
 from adcompiler.pytree.structures import flatten, places_of, unflatten
-from adcompiler.runtime.programs.specialise import Types
+from adcompiler.runtime.programs.program import Program
 
 
 def types_of(function: Any, bound: Sequence[Any]) -> tuple[Types, list[Any]]:

@@ -9,9 +9,8 @@ import numpy as np
 
 from adcompiler.errors import ShapeError
 from adcompiler.frontend.values.values import Closure
-from adcompiler.pytree.kinds import ArgType
+from adcompiler.pytree.kinds import ArgType, Types
 from adcompiler.runtime.arguments.signature import Parameter
-from adcompiler.runtime.programs.specialise import Types
 
 
 class Batched(Protocol):

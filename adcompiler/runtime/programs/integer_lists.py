@@ -19,10 +19,9 @@ import numpy as np
 from adcompiler.errors import Error
 from adcompiler.ir.types import Dtype
 from adcompiler.pytree.containers import Container
-from adcompiler.pytree.kinds import ArgType
+from adcompiler.pytree.kinds import ArgType, Types
 from adcompiler.pytree.structures import arrays_in
 from adcompiler.runtime.arguments import struct_arrays
-from adcompiler.runtime.programs.specialise import Types
 
 
 class Deciding(Protocol):

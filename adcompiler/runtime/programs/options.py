@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from adcompiler.errors import Error
-from adcompiler.runtime.programs.specialise import backend_of
+from adcompiler.runtime.programs.backends import backend_of
 from adcompiler.runtime.programs.splitting import PARTIALS, Save, checked_save
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}

@@ -12,7 +12,8 @@ from adcompiler.ad.programs.calculus import CALCULUS
 from adcompiler.frontend.lowering.printing import Line, PrintedValue
 from adcompiler.frontend.lowering.program import Lowered, lower
 from adcompiler.passes.pipeline import SIMPLIFY, run
-from adcompiler.runtime.programs.specialise import Specialisation, Types
+from adcompiler.pytree.kinds import Types
+from adcompiler.runtime.programs.program import Program
 
 MOST_SHOWN = 12  # elements of an array that are written out
 
@@ -22,14 +23,18 @@ def show_prints(f: Any, types: Types, values: Sequence[Any]) -> None:
     while hasattr(f, "of"):
         f = f.of
     own = types[: len(f.parameters)]
-    found = f.derived(("print", own), lambda: Specialisation(observed(f.closure, own), f.backend))
+    found, lines, tallies = f.derived(("print", own), lambda: _observing(f, own))
     given = values[: len(found.func.inputs)]
     results = found.run(found.sizes(given), given, False)
-    lines, tallies = found.lowered.lines
     by = {(t.number, t.kind): np.asarray(r) for t, r in zip(tallies, results, strict=True)}
     for line in lines:
         if (count := int(by[line.number, "sum"])) > 0:
             print(*(_text(part, by) for part in line.parts), *_often(line, count, by), flush=True)
+
+
+def _observing(f: Any, types: Types) -> tuple[Program, Any, Any]:
+    lowered = observed(f.closure, types)
+    return Program.of(lowered, f.backend), *lowered.lines
 
 
 def observed(closure: Any, types: Types) -> Lowered:

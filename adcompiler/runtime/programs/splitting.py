@@ -28,14 +28,15 @@ from adcompiler.lazy import cached_property
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.progress import compiling
 from adcompiler.pytree.containers import opened
+from adcompiler.pytree.kinds import Types
 from adcompiler.pytree.structures import flatten, has_rows, places_of, unflatten
 from adcompiler.runtime.arguments.adapters import Wrapper
 from adcompiler.runtime.arguments.ragged_arrays import offsets_in, with_offsets
 from adcompiler.runtime.arguments.signature import wrapper_of
 from adcompiler.runtime.arguments.tangents import as_cotangent
 from adcompiler.runtime.programs.lengths import nominal
+from adcompiler.runtime.programs.program import Program
 from adcompiler.runtime.programs.snapshot import read_only, snapshot
-from adcompiler.runtime.programs.specialise import Specialisation, Traceable, Types
 
 # -- dispatch ----------------------------------------------------------------------------------------
 # The generated `propagate`: all branches on None stand at its top, each calls a specialised program.
@@ -43,7 +44,7 @@ from adcompiler.runtime.programs.specialise import Specialisation, Traceable, Ty
 
 MOST_COTANGENTS_BRANCHED = 3  # cotangents up to which every pattern has a branch of its own
 
-Program = Callable[..., tuple[Any, ...]]
+Propagated = Callable[..., tuple[Any, ...]]
 
 
 def dispatch_source(
@@ -73,11 +74,11 @@ def dispatch_source(
     return "\n".join(lines) + "\n"
 
 
-def dispatcher(source: str, programs: Mapping[str, Program]) -> Program:
+def dispatcher(source: str, programs: Mapping[str, Propagated]) -> Propagated:
     """The function that `dispatch_source` wrote; its names are mangled, none is a user's."""
     namespace: dict[str, Any] = {"programs": programs}
     exec(compile(source, "<generated propagate>", "exec"), namespace)
-    made: Program = namespace["propagate"]
+    made: Propagated = namespace["propagate"]
     return made
 
 
@@ -106,21 +107,21 @@ class SplitProgram:
     ) -> None:
         self.parts, self.backend, self.gradients, self.origin = parts, backend, gradients, origin
         self.structure = lowered.structure
-        self.forward = Specialisation(Lowered(parts.forward, lowered.constraints, None), backend)
-        self.made: dict[tuple[Pattern, Pattern], tuple[Propagate, Specialisation]] = {}
+        self.forward = Program(parts.forward, backend, lowered.constraints)
+        self.made: dict[tuple[Pattern, Pattern], tuple[Propagate, Program]] = {}
         self._run: tuple[int, Any] = -1, None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SplitFunction.at, self.origin
 
-    def propagate(self, present: Pattern, asked: Pattern) -> tuple[Propagate, Specialisation]:
+    def propagate(self, present: Pattern, asked: Pattern) -> tuple[Propagate, Program]:
         """The program for a pattern; made when it is first seen."""
         key = (present, asked)
         if key not in self.made:
             with compiling("propagate"):
                 part = self.parts.propagate(present, asked)
                 part = Propagate(run(SIMPLIFY, part.func), part.reads, part.known)
-            compiled = Specialisation(Lowered(part.func, (), (None,) * len(part.func.results)), self.backend)
+            compiled = Program(part.func, self.backend)
             self.made.setdefault(key, (part, compiled))
         return self.made[key]
 
@@ -195,7 +196,7 @@ class _Programs(dict[str, Any]):
         def call(saved: Saved, *cotangents: Any) -> tuple[Any, ...]:
             part, compiled = self.program.propagate(present, self.program.parts.all_asked)
             args = [*(saved.values[k] for k in part.reads), *cotangents]
-            found = iter(compiled(args, saved.plain, saved.sizes))
+            found = iter(compiled.bind(args, saved.plain, given=saved.sizes).run())
             return tuple(next(found) if known else None for known in part.known)
 
         self[key] = call
@@ -270,7 +271,7 @@ class SplitFunction:
     """The explicit programs of a function: `forward(*args) -> (results, saved)` and
     `propagate(saved, cotangents) -> tuple`, None where a gradient is known to be zero."""
 
-    def __init__(self, f: Traceable, wrt: Any = None, save: Save = PARTIALS) -> None:
+    def __init__(self, f: Any, wrt: Any = None, save: Save = PARTIALS) -> None:
         self.f, self.wrt, self.save = f, wrt, save
         self.lengths: dict[Types, tuple[int, ...]] = {}  # of the first call
         self._programs: dict[Any, SplitProgram] = {}
@@ -285,7 +286,7 @@ class SplitFunction:
         """The programs for arguments of these types; `wanted` are the inputs that have gradients, if not all
         those of the parameters in `wrt`. `values` are those of a call."""
         if self.save == AUTO and values is not None and types not in self.lengths:
-            sizes = Specialisation(self.f.trace(types), self.f.backend).sizes(values)
+            sizes = Program.of(self.f.trace(types), self.f.backend).sizes(values)
             self.lengths.setdefault(types, tuple(sizes))
         key = types, wanted, self.lengths.get(types) if self.save == AUTO else None
         found = self._programs.get(key)
@@ -324,7 +325,7 @@ class SplitFunction:
         self.f.seen(types)
         sizes = program.forward.sizes(values)
         self.lengths.setdefault(types, tuple(sizes))
-        found = program.forward(values, plain, sizes)
+        found = program.forward.run(sizes, values, plain)
         offsets = offsets_in(types, values)
         results = unflatten(
             with_offsets(program.structure, offsets),

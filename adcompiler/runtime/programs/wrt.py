@@ -10,9 +10,8 @@ import numpy as np
 
 from adcompiler.errors import DtypeError, Error
 from adcompiler.ir.types import is_float
-from adcompiler.pytree.kinds import ArgType, Kind, Static
+from adcompiler.pytree.kinds import ArgType, Kind, Static, Types
 from adcompiler.pytree.structures import arrays_in, leaves
-from adcompiler.runtime.programs.specialise import Types
 
 WORDS = ("an integer array", "an integer"), ("a boolean array", "a boolean")
 

@@ -13,19 +13,19 @@ import numpy as np
 
 from adcompiler.ad.programs.split import value_and_grad
 from adcompiler.errors import Error
-from adcompiler.frontend.lowering.program import Lowered
 from adcompiler.interpreter.reference import extent
 from adcompiler.ir.nodes import Array, Node
 from adcompiler.ir.types import NUMPY, Dtype, is_float
 from adcompiler.kernels.emit.traffic import Counted, Operations, Work
 from adcompiler.ops.costs import WEIGHT, weight
 from adcompiler.passes.pipeline import SIMPLIFY, run
-from adcompiler.runtime.programs.specialise import Specialisation, Types
+from adcompiler.pytree.kinds import Types
+from adcompiler.runtime.programs.program import Program
+from adcompiler.runtime.programs.traceable import Traceable
 from adcompiler.runtime.reports.ceilings import Ceilings, ceilings, measure_again, seconds_of
 from adcompiler.runtime.reports.clock import seconds
 from adcompiler.runtime.reports.explain import again, saved
 from adcompiler.runtime.reports.reasons import reasons
-from adcompiler.runtime.reports.show import Shown
 from adcompiler.targets.cpu.compiled import CpuKernel
 from adcompiler.targets.cpu.kernels import kernel_at
 from adcompiler.targets.cpu.threads import get_num_threads
@@ -42,7 +42,7 @@ class Kernel:
     lines about what it keeps or makes again."""
 
     name: str
-    program: Specialisation
+    program: Program
     args: Sequence[Any]
     sizes: Sequence[int]
     notes: dict[str, list[str]] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Kernel:
         """A call like the ones before it, by the fast path that they leave."""
 
         def general(*_: Any) -> Any:
-            return self.program(self.args, False, self.sizes)
+            return self.program.run(self.sizes, self.args, False)
 
         if self.types is None:
             return general
@@ -70,7 +70,7 @@ def cost_of(f: Any, wrt: Any, args: Sequence[Any]) -> Costs:
     return cost(f, wrt, types, values)
 
 
-def cost(f: Shown, wrt: Any, types: Types, values: Sequence[Any]) -> Costs:
+def cost(f: Traceable, wrt: Any, types: Types, values: Sequence[Any]) -> Costs:
     """What each kernel of `f` and of its derivatives moves and computes for these arguments, how long it
     takes, and how long it would take if it only moved, or only computed, as fast as this machine can."""
     if not f.backend.startswith("cpu"):
@@ -109,10 +109,10 @@ class Costs:
         return {"function": self.function, "lengths": self.sizes, "machine": self.machine, "kernels": kernels}
 
 
-def kernels(f: Shown, wrt: Any, types: Types, values: Sequence[Any]) -> Iterator[Kernel]:
+def kernels(f: Traceable, wrt: Any, types: Types, values: Sequence[Any]) -> Iterator[Kernel]:
     """The value; for a scalar its value with the gradient; forward and the usual propagate."""
     lowered = f.trace(types)
-    value = Specialisation(lowered, f.backend)
+    value = Program.of(lowered, f.backend)
     sizes = value.sizes(values)
     yield Kernel("value", value, values, sizes, types=types)
     positions = f.positions(wrt, types)
@@ -121,7 +121,7 @@ def kernels(f: Shown, wrt: Any, types: Types, values: Sequence[Any]) -> Iterator
     results = lowered.func.results
     if len(results) == 1 and not results[0].rank:
         joint = run(SIMPLIFY, value_and_grad(lowered.func, f.inputs_of(positions, types), True))
-        program = Specialisation(Lowered(joint, lowered.constraints, None), f.backend)
+        program = Program(joint, f.backend, lowered.constraints)
         yield Kernel(
             "value and grad", program, values, sizes, {"saves": ["nothing: one fused program"]}, types
         )
@@ -130,7 +130,7 @@ def kernels(f: Shown, wrt: Any, types: Types, values: Sequence[Any]) -> Iterator
     kept = [s.text("here") for s in saved(split.parts.forward, split.saved_names, sizes)]
     yield Kernel("forward", forward, values, sizes, {"saves": kept or ["nothing"]})
     part, propagate = split.propagate(split.parts.usual, split.parts.all_asked)
-    found = [*values, *forward(values, False, sizes)]
+    found = [*values, *forward.run(sizes, values, False)]
     seeds = zip(split.parts.forward.results, split.parts.usual, strict=True)
     cotangents = [np.ones(extent(r.shape, sizes), NUMPY[r.dtype])[()] for r, used in seeds if used]
     args = [*(found[k] for k in part.reads), *cotangents]
@@ -175,7 +175,7 @@ class Measured:
         most = compiled.threads or get_num_threads()
         self.threads = most if timed.in_parallel(sizes) else 1
         named = _named(timed)
-        counted = Counted(timed.func, named, sizes, program.values(args))
+        counted = Counted(timed.func, named, sizes, program.lengths.values(args))
         self.nests = [counted.item(item) for item in timed.items]
         self.repeated, self.rest = counted.repeated(timed.items), counted.numbers(timed.rest)
         names = {timed.kernel.arrays[a]: name for a, name in named.items()}

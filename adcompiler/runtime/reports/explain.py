@@ -16,11 +16,10 @@ from adcompiler.ir.nodes import Apply, Array, Func
 from adcompiler.ir.textform import printer
 from adcompiler.ir.types import NUMPY, Dtype, is_float
 from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, is_computed, postorder
-from adcompiler.pytree.kinds import ArgType, Static
+from adcompiler.pytree.kinds import ArgType, Static, Types
 from adcompiler.pytree.structures import leaves
-from adcompiler.runtime.programs.specialise import Types
 from adcompiler.runtime.programs.splitting import SplitProgram
-from adcompiler.runtime.reports.show import Shown
+from adcompiler.runtime.programs.traceable import Traceable
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ class Explanation:
         )
 
 
-def explanation(f: Shown, wrt: Any, types: Types) -> Explanation:
+def explanation(f: Traceable, wrt: Any, types: Types) -> Explanation:
     """The report of `explain` as fields."""
     positions = f.positions(wrt, types)
     func = f.trace(types).func
@@ -105,7 +104,7 @@ def explanation(f: Shown, wrt: Any, types: Types) -> Explanation:
     )
 
 
-def _gradients(f: Shown, types: Types, known: Mapping[int, bool]) -> Iterator[Flow]:
+def _gradients(f: Traceable, types: Types, known: Mapping[int, bool]) -> Iterator[Flow]:
     """One for each argument, and for each part of a container; `known` are the inputs asked for."""
     numbers = count()
     for parameter, given in zip(f.parameters, types, strict=True):

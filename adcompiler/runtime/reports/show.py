@@ -4,43 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from adcompiler.errors import Error
 from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.indexing.annotations import declared
-from adcompiler.frontend.values.values import Closure
 from adcompiler.ir.textform import printer
 from adcompiler.kernels.emit.emitter import emit
 from adcompiler.kernels.schedule.materialise import scheduled
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
+from adcompiler.pytree.kinds import Types
 from adcompiler.runtime.arguments.ragged_arrays import any_rows
-from adcompiler.runtime.arguments.signature import FLOAT, Parameter
-from adcompiler.runtime.programs.specialise import Traceable, Types
-from adcompiler.runtime.programs.splitting import SplitFunction
+from adcompiler.runtime.arguments.signature import FLOAT
+from adcompiler.runtime.programs.traceable import Traceable
 from adcompiler.targets.cuda.backend import kernels, ptx
 
 
-class Shown(Traceable, Protocol):
-    """A function to show, with its parameters and, if it has one, its definition."""
-
-    __name__: str
-    parameters: tuple[Parameter, ...]
-
-    @property
-    def closure(self) -> Closure | None: ...
-    def how(self, types: Types) -> str | None: ...
-    def split(self, wrt: Any = None) -> SplitFunction: ...
-
-
-def show(f: Shown, stage: str, types: Types, wrt: Any) -> str:
+def show(f: Traceable, stage: str, types: Types, wrt: Any) -> str:
     """The text of `f` for arguments of these types at a stage."""
     if stage not in STAGES:
         raise Error(f"unknown stage {stage!r}", remedy=f"use one of {', '.join(STAGES)}, html")
     return STAGES[stage](f, types, wrt)
 
 
-def default_types(f: Shown) -> Types:
+def default_types(f: Traceable) -> Types:
     """The annotated types of a function's parameters; scalars where there is no annotation."""
     if f.closure is None:
         return tuple(FLOAT for _ in f.parameters)
@@ -53,7 +40,7 @@ def default_types(f: Shown) -> Types:
     return tuple(declared(p) or any_rows(p) or FLOAT for p in f.closure.definition.parameters)
 
 
-def _source(f: Shown, types: Types, wrt: Any) -> str:
+def _source(f: Traceable, types: Types, wrt: Any) -> str:
     return (
         f.closure.source.text
         if f.closure is not None
@@ -61,19 +48,19 @@ def _source(f: Shown, types: Types, wrt: Any) -> str:
     )
 
 
-def _ast(f: Shown, types: Types, wrt: Any) -> str:
+def _ast(f: Traceable, types: Types, wrt: Any) -> str:
     return tree.dump(f.closure.definition) if f.closure is not None else _source(f, types, wrt)
 
 
-def _ir(f: Shown, types: Types, wrt: Any) -> str:
+def _ir(f: Traceable, types: Types, wrt: Any) -> str:
     return printer.show(f.trace(types).func)
 
 
-def _forward(f: Shown, types: Types, wrt: Any) -> str:
+def _forward(f: Traceable, types: Types, wrt: Any) -> str:
     return printer.show(f.split(wrt).at(types).parts.forward)
 
 
-def _propagate(f: Shown, types: Types, wrt: Any) -> str:
+def _propagate(f: Traceable, types: Types, wrt: Any) -> str:
     """The dispatch on None, then the programs it has called so far (the usual one if it has called none)."""
     program = f.split(wrt).at(types)
     if not program.made:
@@ -82,12 +69,12 @@ def _propagate(f: Shown, types: Types, wrt: Any) -> str:
     return "\n\n".join([program.source.rstrip("\n"), *programs])
 
 
-def _kernel(f: Shown, types: Types, wrt: Any) -> str:
+def _kernel(f: Traceable, types: Types, wrt: Any) -> str:
     func = run(OPTIMISE, f.trace(types).func)
     return kernels(func) if f.backend.startswith("cuda") else emit(scheduled(run(KERNEL, func))).source
 
 
-def _loopir(f: Shown, types: Types, wrt: Any) -> str:
+def _loopir(f: Traceable, types: Types, wrt: Any) -> str:
     """The functions of the kernel for any lengths, as transforms leave them to LLVM."""
     from adcompiler.loopir.outer_vectorisation import transformed
     from adcompiler.loopir.printer import source
@@ -96,7 +83,7 @@ def _loopir(f: Shown, types: Types, wrt: Any) -> str:
     return "\n\n".join(source(made.function) for made in transformed(kernel.bare, kernel.rows))
 
 
-def _llvm(f: Shown, types: Types, wrt: Any) -> str:
+def _llvm(f: Traceable, types: Types, wrt: Any) -> str:
     """The kernel that a call of any lengths runs on this machine's processor, after LLVM's passes."""
     from adcompiler.targets.cpu.compiled import CpuKernel
     from adcompiler.targets.llvm.runtime.entry import translated
@@ -114,7 +101,7 @@ def _llvm(f: Shown, types: Types, wrt: Any) -> str:
         ) from error
 
 
-def _ptx(f: Shown, types: Types, wrt: Any) -> str:
+def _ptx(f: Traceable, types: Types, wrt: Any) -> str:
     with toolkit("PTX"):
         return ptx(run(OPTIMISE, f.trace(types).func))
 
@@ -131,7 +118,7 @@ def toolkit(what: str) -> Iterator[None]:
         raise Error(f"no {what} available here: {why}", remedy='pip install "numba-cuda[cu13]"') from error
 
 
-STAGES: dict[str, Callable[[Shown, Types, Any], str]] = {
+STAGES: dict[str, Callable[[Traceable, Types, Any], str]] = {
     "source": _source,
     "ast": _ast,
     "ir": _ir,

@@ -15,9 +15,8 @@ from adcompiler.frontend.lowering.program import lower
 from adcompiler.frontend.values.values import Closure
 from adcompiler.ir.nodes import Apply, Func, Input
 from adcompiler.ir.types import is_float
-from adcompiler.pytree.kinds import Static
+from adcompiler.pytree.kinds import Static, Types
 from adcompiler.pytree.structures import leaves
-from adcompiler.runtime.programs.specialise import Types
 from adcompiler.runtime.programs.wrt import ArgumentNameError
 from adcompiler.runtime.reports.cut_words import words
 

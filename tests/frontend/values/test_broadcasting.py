@@ -121,7 +121,7 @@ def test_compiled(first: tuple[int, ...], second: tuple[int, ...]) -> None:
 
 
 def kernels(f: adc.Function) -> int:
-    return len(f._specialisations)
+    return len(f._programs)
 
 
 def test_another_length_is_no_other_program() -> None:

@@ -140,7 +140,7 @@ def test_a_program_is_for_any_number_of_rows_and_lengths():
     for lengths in LENGTHS.values():
         if len(lengths) != 1 != sum(lengths):  # an axis of length 1 is known to be one
             f(rows(lengths), 1.0)
-    assert len(f._specialisations) == 1
+    assert len(f._programs) == 1
 
 
 def test_nothing_is_stored_for_a_row():

@@ -17,7 +17,7 @@ from adcompiler.ops.build import apply
 from adcompiler.ops.rules.primitive import Primitive
 from adcompiler.ops.table import TABLE
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
-from adcompiler.runtime.programs.specialise import BACKENDS
+from adcompiler.runtime.programs.backends import BACKENDS
 from adcompiler.targets.c.files import c_files
 from adcompiler.targets.c.functions import CFile
 from adcompiler.targets.c.program import CProgram

@@ -7,14 +7,14 @@ import pytest
 from bench.workloads.residual import BURGERS
 
 import adcompiler as adc
-from adcompiler.frontend.lowering.program import Lowered, lower
+from adcompiler.frontend.lowering.program import lower
 from adcompiler.ir.nodes import Call
 from adcompiler.ir.textform.verify import verify
 from adcompiler.ir.walk import arrays_of
 from adcompiler.passes.order.gemm import chosen, found, with_calls
 from adcompiler.passes.pipeline import OPTIMISE, run
 from adcompiler.pytree.kinds import ArgType
-from adcompiler.runtime.programs.specialise import Specialisation
+from adcompiler.runtime.programs.program import Program
 from adcompiler.targets.cpu.gemm_epilogue import OPERANDS, product_of_two
 from adcompiler.targets.cpu.kernels import Configuration, KernelSelector
 from adcompiler.targets.cpu.targets import Cpu, Finished
@@ -80,7 +80,7 @@ def test_a_product_becomes_a_call(source):
 
 
 def _run(func, backend, args):
-    return Specialisation(Lowered(func, (), None), backend)(args, True)[0]
+    return Program(func, backend).bind(args, True).run()[0]
 
 
 @pytest.mark.parametrize("source", OTHERS)
@@ -239,7 +239,7 @@ def calls(points, units):
     args = [np.ones(shape) for shape in ((2, units), units, (units, units), units, units)]
     args += [0.1, np.ones(points), np.ones(points), 0.1]
     f = adc.value_and_grad(adc.compile(BURGERS, name="loss"), (0, 1, 2, 3, 4))
-    made = Specialisation(f.trace(f.describe(tuple(args), {})[0]), "cpu")
+    made = Program.of(f.trace(f.describe(tuple(args), {})[0]), "cpu")
     selector = made.executable
     form = selector.form(selector.select(made.sizes(args)))
     return [a.op for a in arrays_of(form.func.roots) if isinstance(a, Call)]

@@ -208,7 +208,7 @@ def test_threads_do_the_same_to_the_bit():
     x = np.random.default_rng(0).normal(size=300_000)
     f = adc.grad(adc.compile("sum(exp(-x**2)) / sum(x**2)"))
     first = f(x)
-    kernel = next(iter(f._specialisations.values())).executable.general
+    kernel = next(iter(f._programs.values())).executable.general
     assert kernel.native is not None
     parallel = kernel([len(x)], [x])[0]
     kernel.parallel = kernel.serial  # from here on without threads

@@ -79,7 +79,7 @@ def agree(found: np.ndarray, expected: np.ndarray) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     from programs import ir_evaluated as irprograms
 
-    from adcompiler.runtime.programs import specialise
+    from adcompiler.runtime.programs import backends
     from adcompiler.targets.cuda import executable, program
 
     irprograms.compiled = compiled
@@ -87,11 +87,11 @@ def pytest_configure(config: pytest.Config) -> None:
     executable.SMALL = int(os.environ.get("ADC_TEST_SMALL", executable.SMALL))
     executable.LARGE_ITERATION = int(os.environ.get("ADC_TEST_LARGE_ITERATION", executable.LARGE_ITERATION))
     program.FEWEST = int(os.environ.get("ADC_TEST_FEWEST", program.FEWEST))
-    PLAIN.update(specialise.BACKENDS)
+    PLAIN.update(backends.BACKENDS)
     for name in ("cpu", "cpu-precise"):
-        specialise.BACKENDS[name] = specialise.BACKENDS["cuda"]
-    numpy, cuda = specialise.BACKENDS["numpy"], specialise.BACKENDS["cuda"]
-    specialise.BACKENDS["numpy"] = lambda func: Beside(func, numpy, cuda)
+        backends.BACKENDS[name] = backends.BACKENDS["cuda"]
+    numpy, cuda = backends.BACKENDS["numpy"], backends.BACKENDS["cuda"]
+    backends.BACKENDS["numpy"] = lambda func: Beside(func, numpy, cuda)
     config.addinivalue_line("filterwarnings", "ignore::RuntimeWarning")
     config.addinivalue_line("filterwarnings", "ignore::pytest.PytestUnhandledThreadExceptionWarning")
 

@@ -19,7 +19,7 @@ from numba import cuda
 from programs.written_loops import BEHIND, SOURCES
 
 import adcompiler as adc
-from adcompiler.runtime.programs import specialise
+from adcompiler.runtime.programs import backends
 from adcompiler.targets.cpu import kernels
 from adcompiler.targets.cuda import executable, plan
 from adcompiler.targets.cuda import program as device_program
@@ -37,7 +37,7 @@ Counts = list[
 @pytest.fixture(autouse=True)
 def loops_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executable, "LARGE_ITERATION", -1)
-    monkeypatch.setitem(specialise.BACKENDS, "numpy", as_cuda.PLAIN["numpy"])
+    monkeypatch.setitem(backends.BACKENDS, "numpy", as_cuda.PLAIN["numpy"])
 
 
 @pytest.fixture

@@ -92,7 +92,7 @@ def test_pairs_of_points(pairs: str, name: str, monkeypatch: pytest.MonkeyPatch)
     same(value, expected)
     for one, other in zip(found, exact, strict=True):
         same(one, other)
-    (made,) = f._specialisations.values()
+    (made,) = f._programs.values()
     kernels = [text for p in programs(made).values() for text in p.kernels if text[-1] is True]
     assert bool(kernels) == ("tiles" in name)
 
@@ -133,7 +133,7 @@ def test_rows_of_other_points_lie_in_tiles(
             f(*args)
         return
     same(f(*args), expected)
-    (made,) = f._specialisations.values()
+    (made,) = f._programs.values()
     kernels = [text for p in programs(made).values() for text in p.kernels if text[-1] is True]
     assert kernels or not m * n or d == 1
     for few in (1, 2):  # iterations a tile
@@ -360,7 +360,7 @@ def test_kernels_store_results_of_16_bits_themselves() -> None:
     x = RANDOM.normal(size=50).astype(np.float32)
     f = adc.compile("tanh(x) * x, sum(x)", backend="cuda")
     f.into((cuda.to_device(np.zeros(50, np.float16)), np.zeros((), np.float32)), cuda.to_device(x))
-    (found,) = f._specialisations.values()
+    (found,) = f._programs.values()
     (program,) = [p for key, p in programs(found).items() if key[-1] and p.kernels]
     assert program.fills(0, cuda.to_device(np.zeros(50, np.float16)))
 
@@ -424,7 +424,7 @@ def test_products_are_made_by_tiles(expression: str, monkeypatch: pytest.MonkeyP
     args = RANDOM.normal(size=(7, 5)), RANDOM.normal(size=(5, 6)), RANDOM.normal(size=(6, 5))
     f, g = (adc.compile(f"def f(x, y, z):\n    return {expression}", backend=b) for b in ("cuda", "numpy"))
     same(f(*args), g(*args))
-    (found,) = f._specialisations.values()
+    (found,) = f._programs.values()
     assert any(isinstance(s, Product) for k in found.executable.kernels.values() for s in k.get().steps)
 
 
@@ -507,7 +507,7 @@ def test_the_kernels_of_a_program_do_not_depend_on_its_lengths() -> None:
     f = adc.compile("sum((a + b) * b)", backend="cuda")
     for n in (3, 50, 200):
         f(np.ones(n), np.ones(n))
-    (found,) = f._specialisations.values()
+    (found,) = f._programs.values()
     assert len(found.executable.general.get().kernels) == 2  # the nest, and the sum of its parts
 
 
@@ -562,7 +562,7 @@ def test_loops_run_on_one_block_and_on_the_host(
     same(value, expected)
     for one, other in zip(found, exact, strict=True):
         same(one, other)
-    (made,) = f._specialisations.values()
+    (made,) = f._programs.values()
     steps = [s for p in programs(made).values() for s in p.steps]
     assert any(isinstance(s, HostLoop) for s in steps) == (large < 0)
 

@@ -1,9 +1,8 @@
-"""Flat programs whose derivatives and batches are flat programs again, of any order.
+"""A program of arrays for one backend: run on arguments, differentiated, batched and cut, all by one class.
 
-An engine of another library (PyTorch's autograd, JAX's tracers) needs four things of each operation: its
-results, a pullback, a pushforward, and a batched form. Here each of them is a `Program`: arrays in, arrays
-out, with lengths passed separately. One operation of the engine therefore serves every order and nesting. The
-values of a program are its inputs, then its results; derivatives refer to them by number.
+Each derivative and each batch of a program is a `Program` again, made once and remembered by it, so every
+order and nesting comes from the same few transformations. The values of a program are its inputs, then its
+results; derivatives refer to them by number.
 """
 
 from __future__ import annotations
@@ -11,25 +10,38 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from threading import RLock
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
 
 from adcompiler.ad.jvp import jvp
 from adcompiler.ad.programs.split import Pattern, Split, by_cost, pattern_text, rebind, split
 from adcompiler.ad.vjp import vjp
-from adcompiler.api.vmap import over
+from adcompiler.errors import LimitError
 from adcompiler.fork import Locked
 from adcompiler.frontend.lowering.program import Lowered
+from adcompiler.frontend.values.sizes import Constraint, with_inputs
+from adcompiler.interpreter.reference import extent
+from adcompiler.ir.batch import over
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Element, Func, Index, Input, Map, Node, Read, Reduce, Size, const
 from adcompiler.ir.types import NUMPY, is_float
+from adcompiler.lazy import cached_property
 from adcompiler.ops.build import apply, cast
-from adcompiler.passes.known_lengths import Known, short
+from adcompiler.passes.known_lengths import NOTHING, Known, for_lengths
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.progress import compiling
-from adcompiler.pytree.kinds import ArgType
+from adcompiler.pytree.kinds import ArgType, Types
+from adcompiler.pytree.structures import unflatten
+from adcompiler.runtime.arguments.ragged_arrays import with_rows
+from adcompiler.runtime.programs.backends import Executable, maker, optimised
+from adcompiler.runtime.programs.call_lengths import CallLengths
 from adcompiler.runtime.programs.lengths import nominal
-from adcompiler.runtime.programs.specialise import MOST_FAST_PATHS, Executable, Specialisation
+from adcompiler.targets.buffers import Into
 
+MOST_FAST_PATHS = 100
+FLAT = object()  # the structure of results that do not nest
+T = TypeVar("T")
 Own = tuple[bool, ...]  # for each leading axis of a gradient, whether its input has it as well
 Place = tuple[int, Own]  # the number of the result that a gradient is
 
@@ -42,6 +54,11 @@ class Derivative:
     program: Program
     reads: tuple[int, ...]
     known: Pattern
+
+    def spread(self, found: Sequence[Any]) -> list[Any]:
+        """The program's results, and None for each derivative that is known to be zero."""
+        rest = iter(found)
+        return [next(rest) if known else None for known in self.known]
 
 
 @dataclass(frozen=True)
@@ -66,81 +83,239 @@ class Tangents:
         return tuple(known and next(found) for known in self.known)
 
 
-class Program:
-    """A program of arrays.
+class Bound:
+    """A program with arguments and lengths that fit: `run` gives its results in order, `result` as their
+    caller sees them."""
 
-    The caller wants the first `count` results; the others are saved for derivatives. `gradients` says which
-    of these are gradients of the first result, by input; None for one known to be zero. `pushes` describes a
-    pushforward. If `alone`, each derivative repeats the checks of indices: engines that eliminate dead code
-    may drop the program and keep its pullback.
+    __slots__ = ("plain", "program", "sizes", "types", "values")
+
+    def __init__(
+        self, program: Program, values: Sequence[Any], plain: bool, types: Types, sizes: Sequence[int]
+    ) -> None:
+        self.program, self.values, self.plain, self.types, self.sizes = program, values, plain, types, sizes
+
+    @property
+    def structure(self) -> Any:
+        """How the results nest; lists of arrays are as long as those among the arguments."""
+        return with_rows(self.program.structure, self.types, self.values)
+
+    def shape(self, k: int) -> tuple[int, ...]:
+        """The shape of a result."""
+        integers = self.program.lengths.values(self.values)
+        return extent(self.program.func.results[k].shape, self.sizes, integers)
+
+    def run(self, into: Into = None) -> list[Any]:
+        """The results in order, written into buffers if there are any."""
+        return self.program.run(self.sizes, self.values, self.plain, into)
+
+    def result(self) -> Any:
+        """The results, nested."""
+        return unflatten(self.structure, self.run())
+
+    def fast_path(self, args: Sequence[Any], general: Callable[..., Any]) -> Callable[..., Any]:
+        """What answers calls like that with `args`: see `Program.fast_path`."""
+        return self.program.fast_path(self.sizes, self.types, args, self.plain, general)
+
+
+class Program:
+    """A program, its executable (compiled when first called), and the programs derived from it.
+
+    constraints  what must hold of the lengths of a call
+    structure    the nesting of results; flat unless it is given
+    count        the first results, which the caller wants; the others are saved for derivatives
+    gradients    which results are gradients of the first one, by input; None for one known to be zero
+    pushes       what a pushforward belongs to
+    alone        whether each derivative repeats the checks of indices: engines that eliminate dead code may
+                 drop the program and keep its pullback
     """
 
     def __init__(
         self,
         func: Func,
         backend: str,
+        constraints: Sequence[Constraint] = (),
+        structure: Any = FLAT,
         count: int | None = None,
         gradients: dict[int, Place | None] | None = None,
-        origin: Specialisation | None = None,
         pushes: Tangents | None = None,
         alone: bool = False,
     ) -> None:
         self.func, self.backend, self.pushes, self.alone = func, backend, pushes, alone
+        self.constraints = constraints
+        self.structure = (None,) * len(func.results) if structure is FLAT else structure
         self.count = len(func.results) if count is None else count
         self.gradients = gradients or {}
-        self.origin = origin  # the same program, perhaps compiled
-        self.on_host = not backend.startswith("cuda")
-        self.dtypes = [NUMPY[r.dtype] for r in func.results]
-        self.floats = tuple(is_float(i.dtype) for i in func.inputs)
-        self.differentiable = tuple(is_float(r.dtype) for r in func.results)
-        self.whole = [k for k, r in enumerate(func.results) if not is_float(r.dtype)]
-        self.compiled = Specialisation(Lowered(func, (), (None,) * len(func.results)), backend)
-        self.fast_paths: dict[tuple[int, ...], Callable[..., Any]] = {}  # by the lengths
+        self.lengths = CallLengths(func, constraints)
+        self.sizes = self.lengths.sizes
+        self.scalars = [(k, NUMPY[r.dtype].type) for k, r in enumerate(func.results) if not r.rank]
+        self.fast_paths: dict[tuple[Any, ...], Callable[..., Any]] = {}  # by general way, lengths, classes
+        self.runners: dict[tuple[int, ...], Callable[..., Any]] = {}  # by the lengths
         self.staged: dict[tuple[int, ...], Callable[..., Any]] = {}  # compiled by an engine, likewise
+        self._executable: Executable | None = None
         self._made: dict[Any, Any] = {}
         self._making = Locked(RLock)
+
+    @staticmethod
+    def of(lowered: Lowered, backend: str) -> Program:
+        """The program of a function for arguments of some types."""
+        return Program(lowered.func, backend, lowered.constraints, lowered.structure)
 
     def __repr__(self) -> str:
         return self.func.name
 
-    def _derived(self, key: Any, make: Callable[[], Any]) -> Any:
-        """The object cached under a key; made once."""
-        found = self._made.get(key)
+    def derived(self, key: Any, make: Callable[[], T]) -> T:
+        """What is derived from the program, made once for each key."""
+        found: T | None = self._made.get(key)
         if found is None:
             with self._making.lock, compiling(self.func.name):
                 found = self._made.get(key) or self._made.setdefault(key, make())
         return found
 
     def _program(self, func: Func, **about: Any) -> Program:
-        """A program that is derived from this one."""
+        """A flat program that is derived from this one."""
         return Program(func, self.backend, alone=self.alone, **about)
+
+    def extended(self, func: Func, structure: Any = FLAT) -> Program:
+        """A program that takes more inputs behind those of this one, whose lengths must fit as well."""
+        constraints = with_inputs(self.constraints, self.func, func)
+        return Program(run(SIMPLIFY, func), self.backend, constraints, structure)
+
+    # -- what it is ----------------------------------------------------------------------------
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the values."""
+        return (*self.func.input_names, *self.func.result_names)
+
+    @cached_property
+    def on_host(self) -> bool:
+        """Whether its arrays are in the memory of the host."""
+        return not self.backend.startswith("cuda")
+
+    @cached_property
+    def dtypes(self) -> list[np.dtype]:
+        """The dtypes of the results."""
+        return [NUMPY[r.dtype] for r in self.func.results]
+
+    @cached_property
+    def floats(self) -> Pattern:
+        """The inputs that can have a tangent."""
+        return tuple(is_float(i.dtype) for i in self.func.inputs)
+
+    @cached_property
+    def differentiable(self) -> Pattern:
+        """The results that can have a cotangent."""
+        return tuple(is_float(r.dtype) for r in self.func.results)
+
+    @cached_property
+    def whole(self) -> list[int]:
+        """The numbers of the results that cannot."""
+        return [k for k, d in enumerate(self.differentiable) if not d]
+
+    # -- calls ---------------------------------------------------------------------------------
 
     @property
     def executable(self) -> Executable:
-        """The program compiled for its backend."""
-        if self.origin is not None:  # it shares the kernel
-            self.compiled.use(self.origin.executable)
-            self.origin = None
-        return self.compiled.executable
+        """The program compiled for its backend, with one for each of those that lengths choose."""
+        if self._executable is None:
+            with self._making.lock:
+                if self._executable is None:
+                    with compiling(self.func.name):
+                        self._executable = self._compiled()
+        return self._executable
 
-    def run(self, sizes: tuple[int, ...], values: Sequence[Any]) -> tuple[Any, ...]:
-        """The results for lengths that fit: arrays or numbers. Later calls at these lengths take a fast
-        path."""
-        fast_path = self.fast_paths.get(sizes) or self._fast_path(sizes, values)
-        found: tuple[Any, ...] = fast_path(*values)
+    def use(self, executable: Executable) -> None:
+        """Run an executable made elsewhere."""
+        self._executable = executable
+
+    def _compiled(self) -> Executable:
+        make = maker(self.backend)
+        if self.backend == "numpy":
+            return make(optimised(self.func))
+        return make(self.func, known=self.lengths.known, optimised=optimised)
+
+    def bind(
+        self,
+        values: Sequence[Any],
+        plain: bool = False,
+        types: Types = (),
+        given: Sequence[int] | None = None,
+    ) -> Bound:
+        """The program on these arguments; `plain` makes results of rank 0 Python numbers. `types` are those
+        of the arguments where some nest, and `given` lengths that the arguments do not tell.
+
+        Raises ShapeError that names the operands whose lengths do not fit.
+        """
+        return Bound(self, values, plain, types, self.sizes(values, given))
+
+    def run(self, sizes: Sequence[int], args: Sequence[Any], plain: bool, into: Into = None) -> list[Any]:
+        """The results, flat, for lengths that fit."""
+        try:
+            found = self.executable(sizes, args, into)
+        except MemoryError as error:
+            raise LimitError(
+                f"{self.func.name} needs more memory than available", remedy=self.lengths.shapes(args)
+            ) from error
+        for k, kind in self.scalars:
+            value = found[k]
+            if not plain or kind is np.float32:
+                found[k] = kind(value)
+            elif type(value) is not float and hasattr(value, "item"):
+                found[k] = value.item()
         return found
 
-    def _fast_path(self, sizes: tuple[int, ...], values: Sequence[Any]) -> Callable[..., Any]:
-        _ = self.executable
+    def fast_path(
+        self,
+        sizes: Sequence[int],
+        types: Types,
+        args: Sequence[Any],
+        plain: bool,
+        general: Callable[..., Any],
+    ) -> Callable[..., Any]:
+        """What answers calls like that with `args`: a function that does so at once, or `general`, where
+        arguments must be converted or looked into."""
+        from adcompiler.targets.cpu.inline_cache import fast_path, fits
 
-        def general(*values: Any) -> tuple[Any, ...]:
-            return tuple(self.compiled.run(sizes, values, plain=False))
+        if self.func.counts or not all(map(fits, types, args)):
+            return general
+        key = (general, *sizes, *map(type, args))  # pairs and numbers go other general ways
+        if key not in self.fast_paths and len(self.fast_paths) < MOST_FAST_PATHS:
+            made = fast_path(self.executable, sizes, types, args, self.structure, plain, general)
+            self.fast_paths[key] = made or general
+        return self.fast_paths.get(key, general)
 
-        types = [ArgType(i.dtype, (False,) * i.rank) for i in self.func.inputs]
-        fast_path = self.compiled.fast_path(sizes, tuple(types), values, True, general)
-        if fast_path is not general and len(self.fast_paths) < MOST_FAST_PATHS:
-            self.fast_paths[sizes] = fast_path
-        return fast_path
+    def runner(
+        self, sizes: Sequence[int], values: Sequence[Any], plain: bool = False
+    ) -> Callable[..., Sequence[Any]]:
+        """What runs the program on values like these, and gives its results flat: by a fast path if there is
+        one."""
+        from adcompiler.targets.cpu.inline_cache import fast_path, fits
+
+        def general(*values: Any) -> Sequence[Any]:
+            return self.run(sizes, values, False)
+
+        types = [ArgType(i.dtype) for i in self.func.inputs]
+        if self.func.counts or not all(map(fits, types, values)):
+            return general
+        flat = (None,) * len(self.func.results)
+        return fast_path(self.executable, sizes, types, values, flat, plain, general) or general
+
+    def at(self, sizes: tuple[int, ...], values: Sequence[Any]) -> Sequence[Any]:
+        """The results for lengths that fit, as arrays or numbers; later calls at these lengths take a fast
+        path."""
+        runner = self.runners.get(sizes)
+        if runner is None:
+            runner = self.runner(sizes, values, plain=True)
+            if len(self.runners) < MOST_FAST_PATHS:
+                self.runners[sizes] = runner
+        return runner(*values)
+
+    def for_lengths(self, known: Known, alone: bool = False) -> Program:
+        """The program for what is known of the lengths of a call."""
+        if known == NOTHING and not alone:
+            return self
+        make = lambda: Program(for_lengths(self.func, known), self.backend, alone=alone)  # noqa: E731
+        return self.derived(("lengths", known, alone), make)
 
     # -- derivatives ------------------------------------------------------------------------------
 
@@ -151,8 +326,7 @@ class Program:
         If the result is one number, this is the gradient itself: value and gradient are one fused program.
         Else it is every value that is cheaper to save than to recompute, at these lengths if they are known.
         """
-        found: Program = self._derived(("saving", wanted), lambda: self._saving(_positions(wanted), sizes))
-        return found
+        return self.derived(("saving", wanted), lambda: self._saving(_positions(wanted), sizes))
 
     def _saving(self, wanted: Sequence[int], sizes: Sequence[int] | None) -> Program:
         func = self.func
@@ -176,10 +350,7 @@ class Program:
     def pulled(self, present: Pattern, asked: Pattern, held: bool = True) -> Derivative:
         """The pullback for a pattern of present cotangents, to the inputs `asked`. It reads results of the
         program only if they are `held`."""
-        found: Derivative = self._derived(
-            ("pulled", present, asked, held), lambda: self._pulled(present, asked, held)
-        )
-        return found
+        return self.derived(("pulled", present, asked, held), lambda: self._pulled(present, asked, held))
 
     def _pulled(self, present: Pattern, asked: Pattern, held: bool) -> Derivative:
         wanted = _positions(asked)
@@ -227,8 +398,7 @@ class Program:
 
         It takes all inputs, and the results if they are `held`, for its transpose to read.
         """
-        found: Derivative = self._derived(("pushed", given, held), lambda: self._pushed(given, held))
-        return found
+        return self.derived(("pushed", given, held), lambda: self._pushed(given, held))
 
     def _pushed(self, given: Pattern, held: bool) -> Derivative:
         func = self.func
@@ -267,8 +437,7 @@ class Program:
     def restricted(self, used: Pattern) -> Derivative:
         """The program of the results `used`, and of the inputs that these and the checks read. A pushforward
         keeps all inputs, since its transpose may read them."""
-        found: Derivative = self._derived(("restricted", used), lambda: self._restricted(used))
-        return found
+        return self.derived(("restricted", used), lambda: self._restricted(used))
 
     def _restricted(self, used: Pattern) -> Derivative:
         func, pushes = self.func, self.pushes
@@ -289,8 +458,7 @@ class Program:
     def batched(self, mapped: Pattern) -> Program:
         """The program over one more axis, the first one of the inputs `mapped` and of every result; its
         length comes after the others. Raises ShapeError for an integer in `mapped` that is a length."""
-        found: Program = self._derived(("batched", mapped), lambda: self._batched(mapped))
-        return found
+        return self.derived(("batched", mapped), lambda: self._batched(mapped))
 
     def _batched(self, mapped: Pattern) -> Program:
         func = self.func
@@ -298,17 +466,6 @@ class Program:
         made = run(SIMPLIFY, over(func, axes, Size(len(func.size_names)), f"vmap({func.name})"))
         gradients = {k: g and (g[0], (mapped[k], *g[1])) for k, g in self.gradients.items()}
         return self._program(made, count=self.count, gradients=gradients)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the values."""
-        return (*self.func.input_names, *self.func.result_names)
-
-
-def known_lengths(found: Specialisation, sizes: Sequence[int]) -> Known:
-    """What a program for these lengths alone may assume. A library makes its operation for the lengths of a
-    call anyway."""
-    return Known(short(sizes), found.equal_lengths(sizes))
 
 
 def _like(array: Array, number: int) -> Input:

@@ -1,0 +1,169 @@
+"""The lengths of a call: how the sizes of a program follow from its arguments, and what must hold of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from adcompiler.analysis.exact_lengths import Lengths
+from adcompiler.errors import OutOfRangeError, ShapeError
+from adcompiler.frontend.values.sizes import NOT_NEGATIVE, Constraint
+from adcompiler.interpreter.reference import length
+from adcompiler.ir.nodes import Array, Const, Element, Func, Size, is_const
+from adcompiler.ir.walk import is_computed
+from adcompiler.lazy import cached_property
+from adcompiler.passes.known_lengths import LEAST_LONGEST_LENGTH, Known, short
+
+Owner = tuple[str, int, int]  # the name of an input, its axis, and the length
+MOST_MET = 1000  # calls' lengths that are remembered to fit
+
+
+class CallLengths:
+    """The rules for the lengths of a program's arguments."""
+
+    def __init__(self, func: Func, constraints: Sequence[Constraint]) -> None:
+        self.func, self.constraints = func, constraints
+        axes = [(n, k, axis) for k, i in enumerate(func.inputs) for axis, n in enumerate(i.shape)]
+        self.sources = [(n.number, k, axis) for n, k, axis in axes if isinstance(n, Size)]
+        self.fixed = [(n, k, axis) for n, k, axis in axes if not isinstance(n, Size)]
+        self.axes = frozenset(number for number, _, _ in self.sources)  # no number of iterations among them
+        self.demands = [c for c in constraints if not c.merged]
+        self.exact = Lengths(func)
+        self.met: set[tuple[int, ...]] = set()  # lengths that fit them
+        self.computed: dict[tuple[Any, ...], int] = {}  # by a length and the values of size symbols
+
+    def known(self, sizes: Sequence[int]) -> Known:
+        """What a kernel for these lengths knows of them: short axes are written out beside long ones, where
+        that pays."""
+        long = max(sizes, default=0) >= LEAST_LONGEST_LENGTH
+        return Known(short(sizes, self.axes) if long else (), self.equal(sizes))
+
+    def all_known(self, sizes: Sequence[int]) -> Known:
+        """What a program for these lengths alone may assume. A library makes its operation for the lengths of
+        a call anyway."""
+        return Known(short(sizes), self.equal(sizes))
+
+    @cached_property
+    def likely_equal(self) -> list[tuple[int, int]]:
+        """The numbers of lengths one of which must be no less than the other: if nothing else is known, what
+        reads an element asks whether it is there."""
+        pairs = []
+        axes = [n for i in self.func.inputs for n in i.shape if not is_const(n, 1)]
+        axes += [Size(number) for number, _ in self.func.counts]
+        for c in self.demands:
+            if c.at_least and isinstance(c.left, Size) and isinstance(c.right, Size):
+                left, right = axes[c.left.number], axes[c.right.number]
+                if isinstance(left, Size) and isinstance(right, Size) and left is not right:
+                    pairs.append((left.number, right.number))
+        return pairs
+
+    def equal(self, sizes: Sequence[int]) -> tuple[tuple[int, int], ...]:
+        """Those of them that are equal for the lengths of a call."""
+        return tuple((a, b) for a, b in self.likely_equal if sizes[a] == sizes[b])
+
+    def sizes(self, args: Sequence[Any], given: Sequence[int] | None = None) -> list[int]:
+        """The lengths of the size symbols; `given` where the inputs do not tell them all.
+
+        Raises ShapeError that names the operands whose lengths do not fit.
+        """
+        sizes = [-1] * len(self.func.size_names) if given is None else list(given)
+        for number, k in self.func.counts:
+            sizes[number] = max(int(args[k]), 0)
+        for number, k, axis in self.sources:
+            found = args[k].shape[axis]
+            if sizes[number] == -1:
+                sizes[number] = found
+            elif sizes[number] != found:
+                self.mismatch(args)
+        for size, k, axis in self.fixed:
+            if args[k].shape[axis] != (
+                size.value if isinstance(size, Const) else self._length(size, sizes, args)
+            ):
+                self.mismatch(args)
+        if self.demands or max(sizes, default=0) > self.exact.bound:
+            self.check_once(sizes, args)
+        return sizes
+
+    def _length(self, size: Element, sizes: Sequence[int], args: Sequence[Any]) -> int:
+        """The value of a length; remembered unless it reads an argument."""
+        key = (size, *sizes)
+        found = self.computed.get(key)
+        if found is None:
+            found = length(size, sizes, self.values(args))
+            if len(self.computed) < MOST_MET and not is_computed(size):
+                self.computed[key] = found
+        return found
+
+    def check_once(self, sizes: Sequence[int], args: Sequence[Any]) -> None:
+        """Check what is demanded of lengths, unless it has been for these."""
+        key = tuple(sizes)
+        if key in self.met:
+            return
+        self.check(self.demands, args)
+        self.exact.check(sizes)
+        if len(self.met) < MOST_MET:
+            self.met.add(key)
+
+    def values(self, args: Sequence[Any]) -> dict[Array, np.ndarray]:
+        """The integers that lengths may be computed from."""
+        pairs = zip(self.func.inputs, args, strict=True)
+        return {i: np.asarray(a) for i, a in pairs if i.dtype == "i64"}
+
+    def mismatch(self, args: Sequence[Any]) -> None:
+        """Raise the error for the first equality of sizes that these arguments violate."""
+        self.check(self.constraints, args)
+        raise ShapeError("the shapes of the arguments do not fit", remedy=self.shapes(args))
+
+    def check(self, constraints: Iterable[Constraint], args: Sequence[Any]) -> None:
+        """Raise the error for the first of `constraints` that these arguments violate."""
+        owners = [
+            (self.func.input_names[k], axis, n)
+            for k, arg in enumerate(args)
+            for axis, n in enumerate(np.shape(arg))
+            if n != 1
+        ]
+        lengths = [n for _, _, n in owners] + [max(int(args[k]), 0) for _, k in self.func.counts]
+        for constraint in constraints:
+            left, right = (length(size, lengths) for size in (constraint.left, constraint.right))
+            if constraint.reach is not None and length(constraint.reach, lengths) <= 0:
+                continue  # what demands it is never evaluated
+            if left < right if constraint.at_least else left != right:
+                self._raise(constraint, left, right, owners, args)
+
+    def _raise(
+        self, constraint: Constraint, left: int, right: int, owners: Sequence[Owner], args: Sequence[Any]
+    ) -> None:
+        sides = (constraint.left, left), (constraint.right, right)
+        x, y = (
+            f"{n} (axis {owners[size.number][1]} of {owners[size.number][0]})"
+            if isinstance(size, Size) and size.number < len(owners)
+            else str(n)
+            for size, n in sides
+        )
+        if constraint.at_least and is_const(constraint.right, 0):
+            raise ShapeError(
+                f"{constraint.what} of {left}",
+                remedy=f"{self.shapes(args)}; {NOT_NEGATIVE}",
+                source=self.func.source,
+                span=constraint.span,
+            )
+        if constraint.at_least:
+            raise OutOfRangeError(
+                f"{constraint.what}: the axis has length {x}, but at least {y} is needed",
+                remedy=f"{self.shapes(args)}; {constraint.remedy}",
+                source=self.func.source,
+                span=constraint.span,
+            )
+        raise ShapeError(
+            f"{constraint.what}: the lengths {x} and {y} differ",
+            remedy=f"{self.shapes(args)}; {constraint.remedy}",
+            source=self.func.source,
+            span=constraint.span,
+        )
+
+    def shapes(self, args: Sequence[Any]) -> str:
+        """The shapes of arguments in words."""
+        shown = ", ".join(f"{n}: {np.shape(a)}" for n, a in zip(self.func.input_names, args, strict=True))
+        return f"the arguments have shapes {shown}"

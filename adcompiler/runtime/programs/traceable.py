@@ -1,0 +1,147 @@
+"""`Traceable`: what has a program for each combination of types of its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from adcompiler.frames import public
+from adcompiler.frontend.lowering.program import Lowered
+from adcompiler.frontend.values.values import Closure
+from adcompiler.progress import compiling
+from adcompiler.pytree.containers import Container
+from adcompiler.pytree.kinds import ArgType, Types
+from adcompiler.pytree.structures import is_of_numbers
+from adcompiler.runtime.arguments.signature import Parameter, bind, describe
+from adcompiler.runtime.arguments.struct_arrays import is_open
+from adcompiler.runtime.programs.backends import maker
+from adcompiler.runtime.programs.batches import check_batches
+from adcompiler.runtime.programs.integer_lists import convert_lists, with_integer_lists
+from adcompiler.runtime.programs.program import Bound, Program
+from adcompiler.runtime.programs.splitting import PARTIALS, Save, SplitFunction, checked_save
+from adcompiler.runtime.programs.wrt import inputs_of, positions
+
+T = TypeVar("T")
+
+
+class Traceable:
+    """Parameters, and a program for each combination of dtypes, ranks and axes of length 1 of the arguments.
+
+    A subclass defines the program (`trace`). What is made from it is made once: programs by types, split
+    programs by `wrt`, and derived functions by key.
+    """
+
+    __slots__ = ("__dict__", "__weakref__")
+    prints = False  # whether a print statement stands in the program
+    closure: Closure | None = None  # the definition in the language, if there is one
+    save: Save = PARTIALS  # what forward saves for propagate, unless `split` specifies otherwise
+
+    def __init__(self, name: str, parameters: tuple[Parameter, ...], backend: str) -> None:
+        maker(backend)
+        self.__name__ = self.__qualname__ = name
+        self.backend = backend
+        self.parameters = tuple(replace(p, device=backend.startswith("cuda")) for p in parameters)
+        self.batched: tuple[int, ...] = ()  # the parameters whose arrays have one shape
+        self._last: Types | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begin without programs, which are made when they are needed."""
+        self._each_item = tuple(replace(p, rows=False) for p in self.parameters)  # for calls without rows
+        self._programs: dict[Types, Program] = {}
+        self._list_types: dict[Types, tuple[Types, bool]] = {}  # of lists, and whether they change
+        self._derived: dict[Any, Any] = {}
+        self._splits: dict[Any, SplitFunction] = {}
+
+    def trace(self, types: Types) -> Lowered:
+        """The program for arguments of these types."""
+        raise NotImplementedError
+
+    def first_call(self, types: Types, values: Sequence[Any]) -> None:
+        """Records the first call with arguments of these types."""
+
+    def program(self, types: Types, values: Sequence[Any] | None = None) -> Program:
+        """The program for these types with its kernel, made once, at the first call with `values`."""
+        found = self._programs.get(types)
+        if found is None:
+            if values is not None:
+                self.first_call(types, values)
+            with compiling(self.__name__):
+                found = Program.of(self.trace(types), self.backend)
+            found = self._programs.setdefault(types, found)
+        return found
+
+    def specialise(self, types: Types, values: Sequence[Any] | None = None) -> Program:
+        """The program for these types, as those of the last call."""
+        found = self.program(types, values)
+        self.seen(types)
+        return found
+
+    def seen(self, types: Types) -> None:
+        """Remember the types of the last call, for which `show` shows the program."""
+        self._last = types
+
+    def describe(
+        self, args: Sequence[Any], keywords: Mapping[str, Any], rows: bool = True
+    ) -> tuple[Types, list[Any], bool]:
+        """The types of a call, its values, and whether all are numbers; without `rows`, item by item."""
+        bound = bind(self.__name__, self.parameters, args, keywords)
+        types: list[Any] = []
+        values: list[Any] = []
+        for parameter, arg in zip(self.parameters if rows else self._each_item, bound, strict=True):
+            kind, value = describe(parameter, arg)
+            types.append(kind)
+            if isinstance(kind, ArgType):
+                values.append(value)
+            elif isinstance(kind, Container):
+                values += value
+        found = tuple(types)
+        if self.batched:
+            check_batches(self, found, bound)
+        if any(map(is_open, found)):
+            found, values = convert_lists(self, found, values)
+        return found, values, all(map(is_of_numbers, found))
+
+    def bind(self, args: Sequence[Any], keywords: Mapping[str, Any] = {}, rows: bool = True) -> Bound:
+        """The program for the types of a call, on its arguments; without `rows`, item by item.
+
+        Raises ShapeError for lengths that do not fit.
+        """
+        types, values, plain = self.describe(args, keywords, rows)
+        return self.specialise(types, values).bind(values, plain, types)
+
+    def with_integer_lists(self, types: Types) -> Types:
+        """The types of arguments if the program decides those of some lists: see `integer_lists.py`."""
+        return with_integer_lists(types, self.trace)
+
+    def derived(self, key: Any, make: Callable[[], T]) -> T:
+        """What is derived from this function, made once, so that its kernels are reused."""
+        if key not in self._derived:
+            self._derived.setdefault(key, make())
+        found: T = self._derived[key]
+        return found
+
+    def positions(self, wrt: Any, types: Types) -> tuple[int, ...]:
+        """The positions of the parameters in `wrt`: see `wrt.positions`."""
+        return positions(self.__name__, [p.name for p in self.parameters], wrt, types)
+
+    def inputs_of(self, positions: Sequence[int], types: Types) -> tuple[int, ...]:
+        """The inputs of the program to differentiate for parameters: one for each float of a container."""
+        return inputs_of(positions, types)
+
+    def how(self, types: Types) -> str | None:
+        """For a derivative: a description of its mode."""
+        return None
+
+    @public
+    def split(self, wrt: Any = None, save: str | Sequence[str] | None = None) -> SplitFunction:
+        """The explicit programs: forward with its saved temporaries, and propagate for each pattern.
+
+        save  "partials": values that occur in partial derivatives; "auto": values that cost less to save than
+              to recompute, at the lengths of the first call; or names of temporaries, of the source or as
+              shown: propagate recomputes all others. None: as the function was compiled
+        """
+        key = tuple(wrt) if isinstance(wrt, list) else wrt
+        kept = self.save if save is None else checked_save(save)
+        return self._splits.setdefault((key, kept), SplitFunction(self, key, kept))
