@@ -108,14 +108,14 @@ def value_and_tangent(func: Func, wanted: Sequence[int], with_value: bool = True
     pushed = jvp(func.results, dict(zip(primals, tangents, strict=True)))
     live = [p if p is not None else zeros_like(r) for p, r in zip(pushed, func.results, strict=True)]
     names = distinct((*func.input_names, *(f"d{func.input_names[k]}" for k in wanted)))
-    taken = (*names, *func.result_names)
+    labels = distinct([f"d{n}" for n in func.result_names], (*names, *func.result_names))
     own = len(func.results) if with_value else 0
     return func.with_(
         name=f"{func.name}.value_and_tangent",
         inputs=(*func.inputs, *tangents),
         input_names=names,
         results=(*func.results[:own], *live),
-        result_names=(*func.result_names[:own], *distinct([f"d{n}" for n in func.result_names], taken)),
+        result_names=(*func.result_names[:own], *labels),
     )
 
 

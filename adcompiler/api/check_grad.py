@@ -12,22 +12,19 @@ import numpy as np
 from adcompiler.api.finite_differences import Place, Value, closer, closer_along, slope_along, slopes
 from adcompiler.api.function import Function
 from adcompiler.api.modes import hvp
-from adcompiler.api.transforms import Derived, Gradient, compiled
+from adcompiler.api.transforms import Gradient, compiled
+from adcompiler.api.weighted import Weighted
 from adcompiler.errors import Error, GradientError, ShapeError
 from adcompiler.frames import public
-from adcompiler.frontend.lowering.program import Lowered
-from adcompiler.frontend.values.sizes import with_inputs
 from adcompiler.interpreter.complex_step import ComplexStep, NotAnalytic
 from adcompiler.ir.batch import over
-from adcompiler.ir.nodes import Array, Func, Input, Map, Read, Reduce, Size, identity, is_const
-from adcompiler.ir.types import NUMPY, is_float
+from adcompiler.ir.nodes import Func, Input, Size
+from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import arrays_of
-from adcompiler.ops.build import apply
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.progress import showing
-from adcompiler.pytree.kinds import Types
 from adcompiler.pytree.structures import flatten, places_of, unflatten
-from adcompiler.runtime.arguments.signature import Parameter, bind
+from adcompiler.runtime.arguments.signature import bind
 from adcompiler.runtime.programs.program import Program
 
 Tolerance = Mapping[np.dtype[Any], float]
@@ -82,43 +79,6 @@ class Report:
         orders = "first" if self.order == 1 else "first and second"
         first = f"{self.name}: {orders} derivatives agree"
         return "\n".join((first, *(f"  {line}" for line in (*self.comparisons, *self.notes))))
-
-
-class Weighted(Derived):
-    """The sum of all float results, each entry with a weight: takes the arguments, then the weights."""
-
-    def __init__(self, of: Function, count: int) -> None:
-        super().__init__(
-            of, None, "weighted", tuple(Parameter(f"weight{k}", False, False) for k in range(count))
-        )
-
-    def trace(self, types: Types) -> Lowered:
-        count = len(self.of.parameters)
-        lowered = self.of.trace(types[:count])
-        func = lowered.func
-        found = [r for r in func.results if is_float(r.dtype)]
-        weights = [Input(len(func.inputs) + k, r.dtype, r.shape) for k, r in enumerate(found)]
-        terms = [_dot(r, w) for r, w in zip(found, weights, strict=True)]
-        total = terms[0]
-        for term in terms[1:]:
-            total = apply("add", total, term)
-        made = func.with_(
-            name=self.__name__,
-            inputs=(*func.inputs, *weights),
-            input_names=(*func.input_names, *(p.name for p in self.parameters[count:])),
-            results=(Map((), total),),
-            result_names=("total",),
-        )
-        return Lowered(run(SIMPLIFY, made), with_inputs(lowered.constraints, func, made), None)
-
-
-def _dot(result: Array, weight: Array) -> Any:
-    indices = identity(result.shape)
-    product = apply("multiply", Read(result, indices), Read(weight, indices))
-    wide = [n for n in result.shape if not is_const(n, 1)]
-    if not wide:
-        return product
-    return Read(Reduce("sum", (), result.shape, product), ())
 
 
 @public
@@ -197,7 +157,8 @@ class _Check:
         if not results:
             raise GradientError(f"{f.__name__} returns no floats", remedy="there is nothing to differentiate")
         weights = [_weights(random, np.asarray(r), len(results)) for r in results]
-        scalar = f.derived(("weighted", len(weights)), lambda: Weighted(f, len(weights)))
+        names, name = [f"weight{k}" for k in range(len(weights))], f"weighted({f.__name__})"
+        scalar = f.derived(("weighted", len(weights)), lambda: Weighted(f, names, name))
         self.scalar, self.args = scalar, (*args, *weights)
         self.positions = f.positions(wrt, types)
         self.places = tuple(places_of(types[k]) for k in self.positions)

@@ -13,8 +13,10 @@ from math import prod
 
 import numpy as np
 
+from adcompiler.ad.jvp import value_and_tangent
 from adcompiler.ad.programs.coloring import Coloring, colored
 from adcompiler.ad.programs.jacobians import pulled, pushed
+from adcompiler.ad.programs.split import pullback as joint
 from adcompiler.api.sparse import SparseProgram
 from adcompiler.api.sparse_entries import SparseFamilies
 from adcompiler.errors import ShapeError
@@ -22,8 +24,7 @@ from adcompiler.frontend.lowering.program import Lowered
 from adcompiler.frontend.values.sizes import with_inputs
 from adcompiler.interpreter.reference import extent
 from adcompiler.interpreter.sparsity import pattern
-from adcompiler.ir.naming import distinct
-from adcompiler.ir.nodes import Array, Index, Input, Map, Read, const, element_of
+from adcompiler.ir.nodes import Array, Func, Index, Input, Map, Read, const, element_of
 from adcompiler.ir.types import is_float
 from adcompiler.ops.build import apply, cast
 from adcompiler.passes.pipeline import OPTIMISE, SIMPLIFY, run
@@ -32,31 +33,24 @@ from adcompiler.passes.pipeline import OPTIMISE, SIMPLIFY, run
 def pullback(lowered: Lowered, wanted: Sequence[int], given: str = "adj", made: str = "adj") -> Lowered:
     """The program of the cotangents of some inputs. It takes the arguments, then a cotangent for each result
     that is a float. `given` and `made` begin the names of cotangents."""
-    func = lowered.func
-    floats = [k for k, r in enumerate(func.results) if is_float(r.dtype)]
-    first = len(func.inputs)
-    seeds = {k: Input(first + n, func.results[k].dtype, func.results[k].shape) for n, k in enumerate(floats)}
-    found = pulled(func, seeds, [func.inputs[k] for k in wanted], ())
-    names = [f"{given}_{func.result_names[k]}" for k in floats]
-    return _with(
-        lowered, list(seeds.values()), names, found, [f"{made}_{func.input_names[k]}" for k in wanted]
-    )
+    present = [is_float(r.dtype) for r in lowered.func.results]
+    func, _ = joint(lowered.func, wanted, present, zeros=True, names=(f"{given}_", f"{made}_"))
+    return _simplified(lowered, func.with_(name=lowered.func.name))
 
 
 def pushforward(lowered: Lowered, wanted: Sequence[int], given: str = "fwd", made: str = "fwd") -> Lowered:
     """The program of the tangents of the results that are floats. It takes the arguments, then a tangent for
     each of some inputs."""
     func = lowered.func
-    first = len(func.inputs)
-    seeds = {
-        func.inputs[k]: Input(first + n, func.inputs[k].dtype, func.inputs[k].shape)
-        for n, k in enumerate(wanted)
-    }
-    found = pushed(func, seeds, ())
+    pushed = value_and_tangent(func, wanted, with_value=False)
     floats = [k for k, r in enumerate(func.results) if is_float(r.dtype)]
-    names = [f"{given}_{func.input_names[k]}" for k in wanted]
-    results = [f"{made}_{func.result_names[k]}" for k in floats]
-    return _with(lowered, list(seeds.values()), names, [found[k] for k in floats], results)
+    return _with(
+        lowered,
+        pushed.inputs[len(func.inputs) :],
+        [f"{given}_{func.input_names[k]}" for k in wanted],
+        [pushed.results[k] for k in floats],
+        [f"{made}_{func.result_names[k]}" for k in floats],
+    )
 
 
 def _with(
@@ -64,18 +58,15 @@ def _with(
     inputs: Sequence[Input],
     names: Sequence[str],
     results: Sequence[Array],
-    called: Sequence[str],
+    labels: Sequence[str],
 ) -> Lowered:
     """A program with more inputs, and with other results."""
     func = lowered.func
-    given = distinct([*func.input_names, *names])
-    made = func.with_(
-        inputs=(*func.inputs, *inputs),
-        input_names=given,
-        results=tuple(results),
-        result_names=distinct(called, given),
-    )
-    return Lowered(run(SIMPLIFY, made), with_inputs(lowered.constraints, func, made), None)
+    return _simplified(lowered, func.extended(func.name, inputs, names, results, labels))
+
+
+def _simplified(lowered: Lowered, func: Func) -> Lowered:
+    return Lowered(run(SIMPLIFY, func), with_inputs(lowered.constraints, lowered.func, func), None)
 
 
 @dataclass(frozen=True)

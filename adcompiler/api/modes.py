@@ -15,11 +15,9 @@ from adcompiler.api.transforms import Derived, Gradient, by, compiled, grad
 from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.frames import public
 from adcompiler.frontend.lowering.program import Lowered
-from adcompiler.frontend.values.sizes import with_inputs
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Func
 from adcompiler.ir.textform.printer import short_lengths
-from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.pytree.containers import Container
 from adcompiler.pytree.kinds import ArgType, Types
 from adcompiler.pytree.structures import grafted, leaves, places_of
@@ -51,9 +49,8 @@ class Tangent(Derived):
         floats = self.of.inputs_of(self.wrt, types[:count])
         wanted = [k for k, here in zip(floats, given, strict=True) if here]
         made = value_and_tangent(lowered.func, wanted, self.with_value).with_(name=self.__name__)
-        constraints = with_inputs(lowered.constraints, lowered.func, made)
         one = lowered.structure
-        return Lowered(run(SIMPLIFY, made), constraints, (one, one) if self.with_value else one)
+        return self.lowered(lowered, made, (one, one) if self.with_value else one)
 
 
 class Jacobian(Derived):
@@ -124,10 +121,9 @@ def _dense(
 ) -> Lowered:
     results = tuple(block for row in blocks for block in row)
     names = [f"j{p}_{q}" for p, row in enumerate(blocks) for q, _ in enumerate(row)]
-    made = func.with_(
-        name=f.__name__, results=results, result_names=_result_names(func.input_names, (), names, f)
-    )
-    return Lowered(run(SIMPLIFY, made), lowered.constraints, structure)
+    taken = {p.name for p in f.parameters} | {*func.input_names}
+    made = func.with_(name=f.__name__, results=results, result_names=distinct(names, taken))
+    return f.lowered(lowered, made, structure)
 
 
 def given_floats(kind: Any, tangent: Any) -> list[bool]:
@@ -137,13 +133,6 @@ def given_floats(kind: Any, tangent: Any) -> list[bool]:
             given for pair in zip(kind.parts, tangent.parts, strict=True) for given in given_floats(*pair)
         ]
     return [isinstance(tangent, ArgType) for _, k in leaves("", kind) if places_of(k) is None]
-
-
-def _result_names(
-    inputs: Sequence[str], before: Sequence[str], names: Sequence[str], f: Function
-) -> tuple[str, ...]:
-    taken = {p.name for p in f.parameters} | set(before) | set(inputs)
-    return (*before, *distinct(names, taken))
 
 
 @public

@@ -183,15 +183,9 @@ class SparseProgram:
 
     def _compiled(self, seeds: Sequence[Input], found: Sequence[Array]) -> Program:
         """The program of directions; it takes the arguments, then the seeds."""
-        func = self.func
-        names = distinct([*func.input_names, *(f"seed{k}" for k in range(len(seeds)))])
-        made = func.with_(
-            inputs=(*func.inputs, *seeds),
-            input_names=names,
-            results=tuple(found),
-            result_names=distinct([f"j{k}" for k in range(len(found))], names),
-            size_names=distinct([*func.size_names, "directions"]),
-        )
+        names, labels = [f"seed{k}" for k in range(len(seeds))], [f"j{k}" for k in range(len(found))]
+        made = self.func.extended(self.func.name, seeds, names, found, labels)
+        made = made.with_(size_names=distinct([*made.size_names, "directions"]))
         return Program(run(SIMPLIFY, made), self.backend)
 
     # -- calls ---------------------------------------------------------------------------------

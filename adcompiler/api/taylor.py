@@ -12,10 +12,8 @@ from adcompiler.api.transforms import Derived, compiled
 from adcompiler.errors import Error, ShapeError
 from adcompiler.frames import public
 from adcompiler.frontend.lowering.program import Lowered
-from adcompiler.frontend.values.sizes import with_inputs
 from adcompiler.ir.naming import distinct
-from adcompiler.ir.nodes import Array, Input, zeros_like
-from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.ir.nodes import Input, zeros_like
 from adcompiler.pytree.kinds import Types
 from adcompiler.runtime.arguments.signature import Parameter, bind
 from adcompiler.runtime.arguments.tangents import like
@@ -39,24 +37,15 @@ class Line(Derived):
         primals = [func.inputs[k] for k in self.of.inputs_of(self.wrt, types[:count])]
         ways = [Input(len(func.inputs) + p, i.dtype, i.shape) for p, i in enumerate(primals)]
         found = differentiate(func.results, dict(zip(primals, ways, strict=True)), self.order)
-        results: list[Array] = list(func.results)
-        names = list(func.result_names)
+        results, labels = list(func.results), list(func.result_names)
         for k in range(self.order):
-            for result, name, made in zip(func.results, func.result_names, found, strict=True):
-                derivative = made[k]
-                results.append(zeros_like(result) if derivative is None else derivative)
-                names.append(f"d{k + 1}{name}")
-        inputs = (*func.input_names, *(p.name for p in self.parameters[count:]))
-        made_func = func.with_(
-            name=self.__name__,
-            inputs=(*func.inputs, *ways),
-            input_names=inputs,
-            results=tuple(results),
-            result_names=distinct(names, inputs),
-        )
-        structure = (lowered.structure,) * (self.order + 1)
-        constraints = with_inputs(lowered.constraints, func, made_func)
-        return Lowered(run(SIMPLIFY, made_func), constraints, structure)
+            derivatives = [made[k] for made in found]
+            pairs = zip(func.results, derivatives, strict=True)
+            results += [zeros_like(r) if d is None else d for r, d in pairs]
+            labels += [f"d{k + 1}{name}" for name in func.result_names]
+        names = [p.name for p in self.parameters[count:]]
+        made_func = func.extended(self.__name__, ways, names, results, labels)
+        return self.lowered(lowered, made_func, (lowered.structure,) * (self.order + 1))
 
 
 @public

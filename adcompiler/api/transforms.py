@@ -12,6 +12,8 @@ from adcompiler.api.numba_functions import compiled_once, of_numba, why_refused
 from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.frames import public
 from adcompiler.frontend.lowering.program import Lowered
+from adcompiler.frontend.values.sizes import with_inputs
+from adcompiler.ir.nodes import Func
 from adcompiler.ir.textform.printer import short_lengths
 from adcompiler.ir.types import is_float
 from adcompiler.passes.pipeline import SIMPLIFY, run
@@ -63,6 +65,10 @@ class Derived(Function):
             rest = tuple(alike(own[k], kind) for k, kind in zip(self.wrt, rest, strict=True))
         return (*own, *rest)
 
+    def lowered(self, of: Lowered, func: Func, structure: Any) -> Lowered:
+        """The program of this function, from that of the other one, whose inputs it takes first."""
+        return Lowered(run(SIMPLIFY, func), with_inputs(of.constraints, of.func, func), structure)
+
     def places(self, positions: Sequence[int], types: Types) -> Any:
         """How derivatives with respect to parameters nest: as the parameters do."""
         found = tuple(places_of(types[k]) for k in positions)
@@ -87,7 +93,7 @@ class Gradient(Derived):
         func = joint(lowered.func, self.of.inputs_of(positions, types), self.with_value)
         grads = self.places(positions, types)
         structure = (lowered.structure, grads) if self.with_value else grads
-        return Lowered(run(SIMPLIFY, func), lowered.constraints, structure)
+        return self.lowered(lowered, func, structure)
 
     def _check(self, lowered: Lowered) -> None:
         """A gradient is that of one scalar."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from adcompiler.api.compile import composed
 from adcompiler.api.function import Function, SourceFunction
-from adcompiler.api.lagrangian import Weighted
 from adcompiler.api.transforms import compiled
+from adcompiler.api.weighted import Weighted
 from adcompiler.eager.variable.leaves import leaves, tree
 from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.fit.checks import SolverError
@@ -123,7 +123,7 @@ class Composed:
         results = f"{', '.join([self._call(0), *self._leaves()])},"
         joint = self._function("lagrangian", self.names, self._results(), results)
         weights = ["obj_factor", *(f"lagrange{k}" for k in range(sum(map(len, self.paths))))]
-        return Weighted(joint, weights, "lagrangian")
+        return Weighted(joint, weights, "lagrangian", "f64")
 
     def _function(self, name: str, names: Sequence[str], before: str, result: str) -> SourceFunction:
         own = distinct([name], (*names, *self.calls, *self.locals))[0]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import Any, ClassVar, Self, TypeGuard
@@ -23,6 +23,7 @@ import numpy as np
 
 from adcompiler.errors import Error, OutOfRangeError, Source, Span
 from adcompiler.fork import Locked
+from adcompiler.ir.naming import distinct
 from adcompiler.ir.types import NUMPY, Dtype
 
 _table: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
@@ -375,6 +376,24 @@ class Func:
     def with_(self, **changes: Any) -> Func:
         """A copy with some fields changed."""
         return replace(self, **changes)
+
+    def extended(
+        self,
+        name: str,
+        inputs: Sequence[Input],
+        names: Iterable[str],
+        results: Sequence[Array],
+        labels: Iterable[str],
+    ) -> Func:
+        """A program that takes more inputs, behind its own, and has other results; names become distinct."""
+        given = distinct((*self.input_names, *names))
+        return self.with_(
+            name=name,
+            inputs=(*self.inputs, *inputs),
+            input_names=given,
+            results=tuple(results),
+            result_names=distinct(labels, given),
+        )
 
 
 class Call(Array):

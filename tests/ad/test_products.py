@@ -163,7 +163,7 @@ def work(f, *args):
     program = f.specialise(types, values)
     sizes = program.sizes(values)
     made = Timed(program.executable.at(sizes).made)
-    counts = Counted(made.func, made.kernel.arrays, sizes, program.values(values))
+    counts = Counted(made.func, made.kernel.arrays, sizes, program.lengths.values(values))
     return sum(sum(counts.item(item).operations.values()) for item in made.items)
 
 

@@ -26,7 +26,7 @@ def counted(f, *args):
     program = f.specialise(types, values)
     sizes = program.sizes(values)
     made = Timed(program.executable.at(sizes).made)
-    counts = Counted(made.func, made.kernel.arrays, sizes, program.values(values))
+    counts = Counted(made.func, made.kernel.arrays, sizes, program.lengths.values(values))
     return made, sizes, [counts.item(item) for item in made.items], counts
 
 

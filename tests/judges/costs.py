@@ -68,7 +68,7 @@ def _counted(program: Program, sizes: Sequence[int], values: Sequence[Any]) -> t
     if isinstance(compiled, partial):
         raise UnknownError  # products after the kernel are not counted
     timed = Timed(compiled.made, compiled.precise)
-    return timed, _Counted(timed.func, dict(timed.kernel.arrays), sizes, program.values(values))
+    return timed, _Counted(timed.func, dict(timed.kernel.arrays), sizes, program.lengths.values(values))
 
 
 def work(program: Program, sizes: Sequence[int], values: Sequence[Any]) -> float:

@@ -303,30 +303,34 @@ def _reached(roots: Iterable[Array], given: Sequence[Array], stops: Mapping[Arra
 
 
 def pullback(
-    func: Func, wanted: Sequence[int], present: Sequence[bool], totals: Sequence[int] = ()
+    func: Func,
+    wanted: Sequence[int],
+    present: Sequence[bool],
+    totals: Sequence[int] = (),
+    zeros: bool = False,
+    names: tuple[str, str] = ("d", "d"),
 ) -> tuple[Func, tuple[bool, ...]]:
     """The program of the gradients of the inputs `wanted`; after its inputs it takes the cotangents of the
-    results that are `present`.
+    results that are `present`. `names` are what the names of cotangents and of gradients begin with.
 
     For the inputs `totals` it has the sum of the gradient's elements. A gradient that is known to be zero is
-    no result: the second value says for each of `wanted` whether it is one.
+    `zeros`, or else no result: the second value says for each of `wanted` whether it is one.
     """
-    given = [r for r, here in zip(func.results, present, strict=True) if here]
-    inputs = [Input(len(func.inputs) + k, r.dtype, r.shape) for k, r in enumerate(given)]
-    remaining = iter(inputs)
-    cotangents = [next(remaining) if here else None for here in present]
-    found = vjp(func.results, cotangents, [func.inputs[k] for k in wanted])
-    pairs = [(k, g) for k, g in zip(wanted, found, strict=True) if g is not None]
-    labels = [f"d{n}" for n, here in zip(func.result_names, present, strict=True) if here]
-    names = distinct((*func.input_names, *labels))
-    made = func.with_(
-        name=f"{func.name}.backward",
-        inputs=(*func.inputs, *inputs),
-        input_names=names,
-        results=tuple(_total(g) if k in totals else g for k, g in pairs),
-        result_names=distinct([f"d{func.input_names[k]}" for k, _ in pairs], names),
+    given = [k for k, here in enumerate(present) if here]
+    own, first = func.results, len(func.inputs)
+    cotangents = {k: Input(first + p, own[k].dtype, own[k].shape) for p, k in enumerate(given)}
+    targets = [func.inputs[k] for k in wanted]
+    found = vjp(own, [cotangents.get(k) for k in range(len(own))], targets)
+    live = [zeros_like(i) if g is None and zeros else g for i, g in zip(targets, found, strict=True)]
+    pairs = [(k, g) for k, g in zip(wanted, live, strict=True) if g is not None]
+    made = func.extended(
+        f"{func.name}.backward",
+        list(cotangents.values()),
+        [f"{names[0]}{func.result_names[k]}" for k in given],
+        [_total(g) if k in totals else g for k, g in pairs],
+        [f"{names[1]}{func.input_names[k]}" for k, _ in pairs],
     )
-    return made, tuple(g is not None for g in found)
+    return made, tuple(g is not None for g in live)
 
 
 def _total(array: Array) -> Array:

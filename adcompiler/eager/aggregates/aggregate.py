@@ -11,26 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from adcompiler.ad.programs.split import Pattern, split
 from adcompiler.eager.aggregates.call_cache import CallCache, Run, kernel_array, kernel_value
 from adcompiler.eager.graph.graph import Cotangents, Entry, Node, fresh_name, is_variable, perform, state
 from adcompiler.eager.graph.provenance import identities
 from adcompiler.eager.variable.elementwise import word
-from adcompiler.frontend.lowering.program import Lowered
 from adcompiler.pytree.containers import mapped
 from adcompiler.pytree.kinds import Types
 from adcompiler.pytree.structures import Column, arrays_of, unflatten
-from adcompiler.runtime.programs.program import Program
+from adcompiler.runtime.programs.program import Derivative
 from adcompiler.runtime.programs.snapshot import snapshot
 from adcompiler.runtime.programs.splitting import SplitProgram
-
-# The split programs of propagate programs, by the program that they belong to.
-_deeper: WeakKeyDictionary[SplitProgram, dict[tuple[Pattern, Pattern, tuple[int, ...]], SplitProgram]]
-_deeper = WeakKeyDictionary()
 
 
 def call_with_variables(function: Any, bound: Sequence[Any]) -> Any:
@@ -54,13 +47,13 @@ def call_with_variables(function: Any, bound: Sequence[Any]) -> Any:
 
 def _unrecorded(function: Any, types: Types, values: Sequence[Any]) -> Run:
     found = function.specialise(types)
-    structure, kernel = found.structure, found.runner(found.sizes(values), values)
+    kernel = found.runner(found.sizes(values), values)
 
     def run(args: Sequence[Any], values: Sequence[Any]) -> Any:
         entry = Unrecorded(function.__name__, args)
         if state.anomaly is not None:
             state.anomaly.called(entry, None, values, function, types)
-        return unflatten(structure, perform(entry, kernel(*values)))
+        return unflatten(found.structure, perform(entry, kernel(*values)))
 
     return run
 
@@ -146,21 +139,16 @@ class Aggregate(Unrecorded):
 
     def propagate(self, cotangents: Cotangents, wanted: Sequence[bool]) -> Cotangents:
         present, asked = tuple(c is not None for c in cotangents), tuple(wanted)
-        part, compiled = self.program.propagate(present, asked)
-        args = [*(self._read(k) for k in part.reads), *(c for c in cotangents if c is not None)]
-        if not any(part.known):
-            return [None] * len(asked)
-        found = iter(self._run(present, asked, part.func.name, compiled, args))
-        return [next(found) if known else None for known in part.known]
+        made = self.program.propagate(present, asked)
+        args = [*(self._read(k) for k in made.reads), *(c for c in cotangents if c is not None)]
+        return made.spread(self._run(made, args) if any(made.known) else ())
 
-    def _run(
-        self, present: Pattern, asked: Pattern, name: str, compiled: Program, args: Sequence[Any]
-    ) -> list[Any]:
-        values = [kernel_value(a) for a in args]
+    def _run(self, made: Derivative, args: Sequence[Any]) -> list[Any]:
+        values, name = [kernel_value(a) for a in args], made.program.func.name
         if not state.recording:
-            return perform(Unrecorded(name, args), compiled.bind(values, given=self.sizes).run())
+            return perform(Unrecorded(name, args), made.program.bind(values, given=self.sizes).run())
         wanted = tuple(k for k, a in enumerate(args) if is_variable(a) and a.differentiable)
-        program = _split_again(self.program, (present, asked, wanted))
+        program = SplitProgram.again(made, wanted)
         lengths = program.forward.sizes(values, self.sizes)
 
         def kernel(*values: Any) -> Sequence[Any]:
@@ -175,17 +163,6 @@ class Aggregate(Unrecorded):
             return self.output(k - inputs)
         wanted = self.program.parts.wanted
         return self.input(wanted.index(k)) if k in wanted else self.saved[k]
-
-
-def _split_again(program: SplitProgram, key: tuple[Pattern, Pattern, tuple[int, ...]]) -> SplitProgram:
-    """The split program of a propagate program."""
-    made = _deeper.setdefault(program, {})
-    if key not in made:
-        present, asked, wanted = key
-        func = program.propagate(present, asked)[0].func
-        lowered = Lowered(func, (), (None,) * len(func.results))
-        made.setdefault(key, SplitProgram(split(func, wanted), lowered, program.backend))
-    return made[key]
 
 
 # -- stacked columns ---------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adcompiler.ad.vjp import vjp
+from adcompiler.ad.programs.split import pullback
 from adcompiler.eager.graph.graph import Entry, is_variable
 from adcompiler.eager.graph.user_lines import UserLine
 from adcompiler.eager.variable.elementwise import Elementwise, _value, word
@@ -24,7 +24,6 @@ from adcompiler.explain.nan.nan_words import Operand, number
 from adcompiler.explain.nan.remedies import Failure, Matrix, Remedy, formula, measured, remedy
 from adcompiler.frontend.grammar.parse import parse_expression
 from adcompiler.frontend.lowering.rule_texts import names_in
-from adcompiler.ir.nodes import Input
 from adcompiler.ir.origins import tracking
 from adcompiler.runtime.programs.program import Program
 
@@ -304,23 +303,13 @@ def _program(call: Called, given: Values | None) -> tuple[TracedProgram, list[np
         sizes = Program.of(lowered, "numpy").sizes(call.values)
         if given is None:
             return TracedProgram(func, len(func.results), table, sizes), []
-        pairs = list(zip(func.results, given, strict=False))
-        seeds = [
-            None if g is None else Input(len(func.inputs) + k, r.dtype, r.shape)
-            for k, (r, g) in enumerate(pairs)
-        ]
-        targets = [func.inputs[k] for k in call.wanted]
-        grads = vjp(func.results, seeds, targets)
-    known = [(k, g) for k, g in zip(call.wanted, grads, strict=True) if g is not None]
-    made = [s for s in seeds if s is not None]
-    names = [f"d{n}" for n, s in zip(func.result_names, seeds, strict=True) if s is not None]
-    whole = func.with_(
-        inputs=(*func.inputs, *made),
-        input_names=(*func.input_names, *names),
-        results=(*func.results, *(g for _, g in known)),
-        result_names=(*func.result_names, *(f"d{func.input_names[k]}" for k, _ in known)),
+        present = [g is not None for g in given]
+        present += [False] * (len(func.results) - len(present))
+        pulled, _ = pullback(func, call.wanted, present)
+    whole = pulled.with_(
+        results=(*func.results, *pulled.results), result_names=(*func.result_names, *pulled.result_names)
     )
-    return TracedProgram(whole, len(func.results), table, sizes), [g for _, g in pairs if g is not None]
+    return TracedProgram(whole, len(func.results), table, sizes), [g for g in given if g is not None]
 
 
 def has(bad: Callable[[Any], Any], value: Any) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
-from adcompiler.ad.programs.split import Pattern, Propagate
+from adcompiler.ad.programs.split import Pattern
 from adcompiler.errors import DtypeError, Source
 from adcompiler.explain.page.kernels import Kernel
 from adcompiler.explain.page.places import Line, Places
@@ -19,6 +19,7 @@ from adcompiler.ir.textform.printer import show
 from adcompiler.ir.types import is_float
 from adcompiler.passes.pipeline import OPTIMISE, run
 from adcompiler.pytree.kinds import Types
+from adcompiler.runtime.programs.program import Derivative
 from adcompiler.runtime.programs.splitting import SplitFunction, SplitProgram
 from adcompiler.runtime.programs.traceable import Traceable
 from adcompiler.runtime.reports.cost import Costs, cost
@@ -72,7 +73,7 @@ class Programs:
 
     value: Func
     split: SplitProgram | None = None
-    propagates: dict[str, Propagate] = field(default_factory=dict)
+    propagates: dict[str, Derivative] = field(default_factory=dict)
 
     @property
     def all(self) -> dict[str, Func]:
@@ -141,7 +142,7 @@ def _programs(f: Traceable, types: Types, wrt: Any) -> Programs:
     parts = split.parts
     found = Programs(value, split)
     for present in patterns(parts.usual):
-        part, _ = split.propagate(present, parts.all_asked)
+        part = split.propagate(present, parts.all_asked)
         if part.func.results:
             found.propagates[_title(parts.forward, parts.usual, present)] = part
     return found

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from adcompiler.ad.programs.split import Propagate
 from adcompiler.explain.page.kernels import Kernel
 from adcompiler.explain.page.places import Places
 from adcompiler.ir.nodes import Array, Element, Func, Input, Node, Read
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import arrays_of, elements_of
 from adcompiler.kernels.schedule.schedule_tree import Task, reads_of, tasks_of
+from adcompiler.runtime.programs.program import Derivative
 from adcompiler.runtime.programs.splitting import SplitProgram
 from adcompiler.runtime.reports.explain import again, recomputed
 
@@ -39,7 +39,7 @@ class Values:
         kernel: Kernel | None,
         places: Places,
         program: SplitProgram | None,
-        part: Propagate | None,
+        part: Derivative | None,
     ) -> None:
         self.func, self.kernel, self.places = func, kernel, places
         self.program, self.part = program, part
@@ -120,7 +120,7 @@ class Values:
             return "computed again", _why_again(here)
         return "not needed", "no derivative reads it"
 
-    def _readers(self, name: str, part: Propagate) -> str:
+    def _readers(self, name: str, part: Derivative) -> str:
         """The operations that read a saved value: their derivatives, or they themselves, again."""
         assert self.program is not None
         names = self.program.parts.value_names()

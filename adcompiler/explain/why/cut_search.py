@@ -272,10 +272,8 @@ def blocked(entry: Entry, k: int) -> str | None:
             places = [p for p, given in enumerate(entry.given) if given is None]  # type: ignore[assignment]
         if entry.primitive.partials[places[k]] == "0":
             return "zero"
-    elif isinstance(entry, Aggregate):
-        parts = entry.program.parts
-        if not entry.program.propagate(parts.usual, parts.all_asked)[0].known[k]:
-            return "compiled"
+    elif isinstance(entry, Aggregate) and not entry.program.usual.known[k]:
+        return "compiled"
     if k in getattr(entry, "zeros", ()):
         return "propagate" if isinstance(entry, Recorded) else "zero here"
     return None

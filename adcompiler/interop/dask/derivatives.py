@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from adcompiler.ad.vjp import vjp as cotangents_of
+from adcompiler.ad.programs.split import pullback
 from adcompiler.api import transforms
 from adcompiler.api.function import Function
 from adcompiler.api.modes import Tangent, as_tuple, directions_of
@@ -16,12 +16,9 @@ from adcompiler.api.transforms import Derived, compiled
 from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.frames import public
 from adcompiler.frontend.lowering.program import Lowered
-from adcompiler.frontend.values.sizes import with_inputs
 from adcompiler.interop.dask.lazy import Blockwise, is_lazy, placeholder
 from adcompiler.ir.naming import distinct
-from adcompiler.ir.nodes import Input, zeros_like
 from adcompiler.ir.types import NUMPY
-from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.pytree.containers import mapped
 from adcompiler.pytree.kinds import Types
 from adcompiler.pytree.structures import flatten
@@ -126,10 +123,10 @@ def _pulled(
         if c is not None:
             check_cotangent(name, c, result)
     present = tuple(c is not None for c in given)
-    pullback = f.derived(("dask vjp", wrt, present), lambda: Pullback(f, wrt, lowered, present))
+    pulled = f.derived(("dask vjp", wrt, present), lambda: Pullback(f, wrt, lowered, present))
     pairs = [(c, NUMPY[r.dtype]) for c, r in zip(given, results, strict=True) if c is not None]
     seeds = [c.astype(dtype) if is_lazy(c) else np.asarray(c, dtype) for c, dtype in pairs]
-    found: tuple[Any, ...] = Blockwise(pullback, keep)(*args, *seeds)
+    found: tuple[Any, ...] = Blockwise(pulled, keep)(*args, *seeds)
     return found
 
 
@@ -164,21 +161,9 @@ class Pullback(Derived):
     def trace(self, types: Types) -> Lowered:
         count = len(self.of.parameters)
         lowered = self.of.trace(types[:count])
-        func, first = lowered.func, len(lowered.func.inputs)
-        live = [r for r, here in zip(func.results, self.present, strict=True) if here]
-        seeds = [Input(first + k, r.dtype, r.shape) for k, r in enumerate(live)]
-        wanted = [func.inputs[k] for k in self.of.inputs_of(self.wrt, types[:count])]
-        found = cotangents_of(live, seeds, wanted)
-        names = distinct((*func.input_names, *(p.name for p in self.parameters[count:])))
-        made = func.with_(
-            name=self.__name__,
-            inputs=(*func.inputs, *seeds),
-            input_names=names,
-            results=tuple(zeros_like(i) if c is None else c for i, c in zip(wanted, found, strict=True)),
-            result_names=distinct([f"d{func.input_names[i.position]}" for i in wanted], names),
-        )
-        constraints = with_inputs(lowered.constraints, func, made)
-        return Lowered(run(SIMPLIFY, made), constraints, self.places(self.wrt, types[:count]))
+        wanted = self.of.inputs_of(self.wrt, types[:count])
+        made, _ = pullback(lowered.func, wanted, self.present, zeros=True)
+        return self.lowered(lowered, made.with_(name=self.__name__), self.places(self.wrt, types[:count]))
 
 
 def described(f: Function, args: Sequence[Any]) -> tuple[Types, list[Any]]:

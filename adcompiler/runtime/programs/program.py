@@ -55,6 +55,11 @@ class Derivative:
     reads: tuple[int, ...]
     known: Pattern
 
+    @property
+    def func(self) -> Func:
+        """The program's function."""
+        return self.program.func
+
     def spread(self, found: Sequence[Any]) -> list[Any]:
         """The program's results, and None for each derivative that is known to be zero."""
         rest = iter(found)

@@ -11,7 +11,6 @@ import numpy as np
 from adcompiler.ad.programs.split import (
     Choice,
     Pattern,
-    Propagate,
     Split,
     by_cost,
     by_names,
@@ -20,7 +19,6 @@ from adcompiler.ad.programs.split import (
 )
 from adcompiler.errors import Error, GraphError
 from adcompiler.frames import public
-from adcompiler.frontend.lowering.program import Lowered
 from adcompiler.ir.loop import Item
 from adcompiler.ir.walk import arrays_of
 from adcompiler.kernels.emit.names import Names
@@ -35,7 +33,7 @@ from adcompiler.runtime.arguments.ragged_arrays import offsets_in, with_offsets
 from adcompiler.runtime.arguments.signature import wrapper_of
 from adcompiler.runtime.arguments.tangents import as_cotangent
 from adcompiler.runtime.programs.lengths import nominal
-from adcompiler.runtime.programs.program import Program
+from adcompiler.runtime.programs.program import Derivative, Program
 from adcompiler.runtime.programs.snapshot import read_only, snapshot
 
 # -- dispatch ----------------------------------------------------------------------------------------
@@ -103,27 +101,41 @@ class SplitProgram:
     function and the types that it is made again from, where it is unpickled."""
 
     def __init__(
-        self, parts: Split, lowered: Lowered, backend: str, gradients: Any = None, origin: Any = None
+        self, parts: Split, forward: Program, structure: Any, gradients: Any = None, origin: Any = None
     ) -> None:
-        self.parts, self.backend, self.gradients, self.origin = parts, backend, gradients, origin
-        self.structure = lowered.structure
-        self.forward = Program(parts.forward, backend, lowered.constraints)
-        self.made: dict[tuple[Pattern, Pattern], tuple[Propagate, Program]] = {}
+        self.parts, self.forward, self.structure = parts, forward, structure
+        self.gradients, self.origin = gradients, origin
+        self.made: dict[tuple[Pattern, Pattern], Derivative] = {}
         self._run: tuple[int, Any] = -1, None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SplitFunction.at, self.origin
 
-    def propagate(self, present: Pattern, asked: Pattern) -> tuple[Propagate, Program]:
+    @staticmethod
+    def again(derivative: Derivative, wanted: tuple[int, ...]) -> SplitProgram:
+        """The programs of a propagate program, made once."""
+        program = derivative.program
+
+        def make() -> SplitProgram:
+            parts = split(program.func, wanted)
+            return SplitProgram(parts, Program(parts.forward, program.backend), program.structure)
+
+        return program.derived(("split", wanted), make)
+
+    def propagate(self, present: Pattern, asked: Pattern) -> Derivative:
         """The program for a pattern; made when it is first seen."""
         key = (present, asked)
         if key not in self.made:
             with compiling("propagate"):
                 part = self.parts.propagate(present, asked)
-                part = Propagate(run(SIMPLIFY, part.func), part.reads, part.known)
-            compiled = Program(part.func, self.backend)
-            self.made.setdefault(key, (part, compiled))
+                program = Program(run(SIMPLIFY, part.func), self.forward.backend)
+            self.made.setdefault(key, Derivative(program, part.reads, part.known))
         return self.made[key]
+
+    @property
+    def usual(self) -> Derivative:
+        """The program with cotangents of all results, for all gradients."""
+        return self.propagate(self.parts.usual, self.parts.all_asked)
 
     @cached_property
     def reads(self) -> tuple[int, ...]:
@@ -194,10 +206,9 @@ class _Programs(dict[str, Any]):
         present = self.program.full_pattern(compact)
 
         def call(saved: Saved, *cotangents: Any) -> tuple[Any, ...]:
-            part, compiled = self.program.propagate(present, self.program.parts.all_asked)
-            args = [*(saved.values[k] for k in part.reads), *cotangents]
-            found = iter(compiled.bind(args, saved.plain, given=saved.sizes).run())
-            return tuple(next(found) if known else None for known in part.known)
+            made = self.program.propagate(present, self.program.parts.all_asked)
+            args = [*(saved.values[k] for k in made.reads), *cotangents]
+            return tuple(made.spread(made.program.bind(args, saved.plain, given=saved.sizes).run()))
 
         self[key] = call
         return call
@@ -286,8 +297,7 @@ class SplitFunction:
         """The programs for arguments of these types; `wanted` are the inputs that have gradients, if not all
         those of the parameters in `wrt`. `values` are those of a call."""
         if self.save == AUTO and values is not None and types not in self.lengths:
-            sizes = Program.of(self.f.trace(types), self.f.backend).sizes(values)
-            self.lengths.setdefault(types, tuple(sizes))
+            self.lengths.setdefault(types, tuple(self.f.program(types).sizes(values)))
         key = types, wanted, self.lengths.get(types) if self.save == AUTO else None
         found = self._programs.get(key)
         if found is None:
@@ -311,7 +321,8 @@ class SplitFunction:
         lowered = self.f.trace(types)
         gradients = tuple(places_of(types[k]) for k in positions)
         parts = split(lowered.func, everything if wanted is None else wanted, self._choice(types))
-        return SplitProgram(parts, lowered, self.f.backend, gradients, (self, types, wanted))
+        forward = Program(parts.forward, self.f.backend, lowered.constraints)
+        return SplitProgram(parts, forward, lowered.structure, gradients, (self, types, wanted))
 
     @public
     def forward(self, *args: Any, **keywords: Any) -> tuple[Any, Saved]:

@@ -129,13 +129,13 @@ def kernels(f: Traceable, wrt: Any, types: Types, values: Sequence[Any]) -> Iter
     forward = split.forward
     kept = [s.text("here") for s in saved(split.parts.forward, split.saved_names, sizes)]
     yield Kernel("forward", forward, values, sizes, {"saves": kept or ["nothing"]})
-    part, propagate = split.propagate(split.parts.usual, split.parts.all_asked)
+    part = split.usual
     found = [*values, *forward.run(sizes, values, False)]
     seeds = zip(split.parts.forward.results, split.parts.usual, strict=True)
     cotangents = [np.ones(extent(r.shape, sizes), NUMPY[r.dtype])[()] for r, used in seeds if used]
     args = [*(found[k] for k in part.reads), *cotangents]
     yield Kernel(
-        "propagate", propagate, args, sizes, {"makes again": [", ".join(again(split, part)) or "nothing"]}
+        "propagate", part.program, args, sizes, {"makes again": [", ".join(again(split, part)) or "nothing"]}
     )
 
 

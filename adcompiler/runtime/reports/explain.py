@@ -8,7 +8,6 @@ from itertools import count
 from math import prod
 from typing import Any
 
-from adcompiler.ad.programs.split import Propagate
 from adcompiler.ad.vjp import vjp
 from adcompiler.interpreter.reference import extent
 from adcompiler.ir.bodies import Replace
@@ -18,6 +17,7 @@ from adcompiler.ir.types import NUMPY, Dtype, is_float
 from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, is_computed, postorder
 from adcompiler.pytree.kinds import ArgType, Static, Types
 from adcompiler.pytree.structures import leaves
+from adcompiler.runtime.programs.program import Derivative
 from adcompiler.runtime.programs.splitting import SplitProgram
 from adcompiler.runtime.programs.traceable import Traceable
 
@@ -93,14 +93,13 @@ def explanation(f: Traceable, wrt: Any, types: Types) -> Explanation:
     known = {k: g is not None for k, g in zip(wanted, found, strict=True)}
     split = f.split(wrt)
     program = split.at(types)
-    part, _ = program.propagate(program.parts.usual, program.parts.all_asked)
     return Explanation(
         f.__name__,
         tuple(_gradients(f, types, known)),
         f.how(types),
         tuple(_mode(func, sum(known.values()))),
         tuple(saved(program.parts.forward, program.saved_names, split.lengths.get(types))),
-        tuple(again(program, part)),
+        tuple(again(program, program.usual)),
     )
 
 
@@ -161,7 +160,7 @@ def in_bytes(amount: int) -> str:
     return f"{amount} B" if found is None else f"{amount / found[1]:.3g} {found[0]}"
 
 
-def recomputed(program: SplitProgram, part: Propagate) -> Iterator[Apply]:
+def recomputed(program: SplitProgram, part: Derivative) -> Iterator[Apply]:
     """The operations of forward that stand in propagate too."""
     forward = program.parts.forward
     available: list[Array] = [*forward.inputs, *forward.results]
@@ -175,7 +174,7 @@ def recomputed(program: SplitProgram, part: Propagate) -> Iterator[Apply]:
             yield element
 
 
-def again(program: SplitProgram, part: Propagate) -> Iterator[str]:
+def again(program: SplitProgram, part: Derivative) -> Iterator[str]:
     """The primitives of forward that stand in propagate too, with the lines that they come from."""
     lines: dict[str, int] = {}
     for element in recomputed(program, part):

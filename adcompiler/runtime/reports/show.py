@@ -64,8 +64,8 @@ def _propagate(f: Traceable, types: Types, wrt: Any) -> str:
     """The dispatch on None, then the programs it has called so far (the usual one if it has called none)."""
     program = f.split(wrt).at(types)
     if not program.made:
-        program.propagate(program.parts.usual, program.parts.all_asked)
-    programs = [printer.show(part.func) for part, _ in program.made.values()]
+        _ = program.usual
+    programs = [printer.show(part.func) for part in program.made.values()]
     return "\n\n".join([program.source.rstrip("\n"), *programs])
 
 
