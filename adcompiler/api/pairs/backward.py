@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adcompiler.ad.programs.contributions import contributions, shared_axes
-from adcompiler.ad.programs.duals import Coefficient, completed, on_duals
-from adcompiler.ad.programs.split import pullback
+from adcompiler.ad.programs.duals import Coefficient, completed
+from adcompiler.ad.programs.split import Pattern, pullback
 from adcompiler.api.pairs.into import overlaps_itself
 from adcompiler.api.pairs.pairs import DiffPair, bare, depth, inner, is_marked, nested
 from adcompiler.api.pairs.seeds import cotangents, count, tangents
@@ -24,16 +24,12 @@ from adcompiler.api.pairs.styles import (
     checked,
     coefficients,
     of_result,
-    simplified,
+    on_dual_numbers,
     split_cotangent,
 )
 from adcompiler.eager.graph.graph import Node
 from adcompiler.errors import DtypeError, GraphError, ShapeError
 from adcompiler.frames import public
-from adcompiler.frontend.lowering.program import Lowered
-from adcompiler.frontend.values.sizes import with_inputs
-from adcompiler.interpreter.reference import extent
-from adcompiler.ir.nodes import Func
 from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.pytree.containers import Container, Ragged, Rows, opened
@@ -43,7 +39,7 @@ from adcompiler.runtime.arguments.adapters import Wrapper, as_numpy
 from adcompiler.runtime.arguments.ragged_arrays import refuse
 from adcompiler.runtime.arguments.refused import refuse_masked
 from adcompiler.runtime.arguments.signature import PLAIN
-from adcompiler.runtime.programs.program import Program
+from adcompiler.runtime.programs.program import Bound, Program
 from adcompiler.runtime.programs.traceable import Traceable
 from adcompiler.targets.cpu.adding import adding, scatters
 
@@ -196,39 +192,26 @@ def _wrapped(wrapper: Wrapper | None, found: Found) -> Found:
     return {n: {p: wrapper.gradient(n, a) for p, a in parts.items()} for n, parts in found.items()}
 
 
-class Asked(NamedTuple):
-    """The request for a program of gradients: inputs with gradients, and those of which only the sum of all
-    elements is wanted; results that have a cotangent; the order of dual numbers, and their parts."""
-
-    types: Types
-    wanted: tuple[int, ...]
-    totals: tuple[int, ...]
-    present: tuple[bool, ...]
-    order: int
-    taken: tuple[Coefficient, ...]
-
-
 class Plan(NamedTuple):
-    """A program of gradients: its inputs, and the inputs whose gradients it returns."""
+    """The program of gradients, on dual numbers: the coefficients that its inputs are, the inputs of the
+    function whose gradients it returns, and those asked for."""
 
-    compiled: Program
+    program: Program
     inputs: list[Coefficient]
     known: list[int]
     wanted: tuple[int, ...]
-    adding: dict[tuple[int, ...], Scattered | None]  # by the results that are to be added to arrays
 
     @property
     def scatters(self) -> bool:
         """Whether a gradient is that of a gather."""
-        return any(map(scatters, self.compiled.func.results))
+        return any(map(scatters, self.program.func.results))
 
 
 class Ready(NamedTuple):
-    """A plan with its arguments, and the lengths of its sizes."""
+    """A plan, and its program on arguments."""
 
     plan: Plan
-    args: list[Any]
-    sizes: list[int]
+    bound: Bound
 
 
 class Backward(Style):
@@ -262,9 +245,10 @@ class Backward(Style):
             return self._gathered(bound, cotangent)
         types, values, plain, _ = self.described(bound)
         wanted = dict.fromkeys(self._every(types), "sum")
-        ready = self._ready(types, values, wanted, {}, 0, cotangent)
-        found = self._run(ready, plain, 0)
-        self.__call__ = self._inline(ready, types, args, plain, self._call) or self._call
+        program = f.program(types, values)
+        ready = _ready(program, values, plain, wanted, {}, 0, cotangent)
+        found = _run(ready, 0)
+        self.__call__ = _inline(program, ready, types, args, self._call) or self._call
         return self._everything(types, found)
 
     def _again(self, args: Sequence[Any]) -> tuple[Any, ...] | None:
@@ -300,20 +284,23 @@ class Backward(Style):
         wanted = {n: need.how for need in asking for n in need.floats} or {
             n: "sum" for n in self._every(types) if n not in spared
         }
-        ready = self._ready(types, values, wanted, given, order, cotangent, wrapper)
+        program = self.f.program(types, values)
+        ready = _ready(program, values, plain, wanted, given, order, cotangent, wrapper)
         separate = order or wrapper is not None
-        found = _wrapped(
-            wrapper, self._run(ready, plain, order, {} if separate else _targets(asking, values))
-        )
+        found = _wrapped(wrapper, _run(ready, order, {} if separate else _targets(asking, values)))
         if not asking:
             return self._everything(types, found)
         if order == 0 and all(type(a) in PLAIN or (type(a) is DiffPair and a.is_plain) for a in bound):
             args = [*(a.p if type(a) is DiffPair else a for a in bound), cotangent]
-            inline = self._inline(ready, types, args, plain, _missed)
+            inline = _inline(program, ready, types, args, _missed)
             if inline is not None and ready is not None and not ready.plan.scatters:
                 self.replayed[tuple(k for k, a in enumerate(bound) if type(a) is DiffPair)] = inline
+        apart = Apart(f"{self.f.__name__}", program, values, plain, cotangent, wrapper)
         gradients = {
-            n.path: self._gradient(n, found, types, values, plain, order, cotangent, wrapper) for n in asking
+            n.path: apart.gradient(n, order)
+            if n.how in UNREDUCED
+            else nested_like(n.kind, n.first, found, is_dual(n.holder) * order, n.items)
+            for n in asking
         }
         for need in [n for n in asking if not n.has(gradients[n.path])]:
             need.gather(gradients[need.path])
@@ -330,192 +317,164 @@ class Backward(Style):
             for kind, first in zip(types, firsts(types), strict=True)
         )
 
-    # -- programs ------------------------------------------------------------------------------
 
-    def _lowered(self, types: Types) -> Lowered:
-        if types not in self.made:
-            self.made.setdefault(types, self.f.trace(types))
-        found: Lowered = self.made[types]
-        return found
+# -- programs ------------------------------------------------------------------------------------------
 
-    def _ready(
-        self,
-        types: Types,
-        values: Sequence[Any],
-        wanted: Mapping[int, str],
-        given: Mapping[Coefficient, Any],
-        order: int,
-        cotangent: Any,
-        wrapper: Wrapper | None = None,
-    ) -> Ready | None:
-        """The program of the gradients that are added up, with its arguments; None if all are zero."""
-        lowered = self._lowered(types)
-        results, names = lowered.func.results, lowered.func.result_names
-        seeds = cotangents(lowered.structure, results, names, cotangent, order, wrapper)
-        number = {k: len(values) + p for p, k in enumerate(sorted({k for k, _ in seeds}))}
-        summed = tuple(n for n, how in wanted.items() if how not in UNREDUCED)
-        totals = tuple(n for n in summed if wanted[n] == "total")
-        everything = {**given, **{(number[k], parts): seed for (k, parts), seed in seeds.items()}}
-        present = tuple(k in number for k in range(len(results)))
-        plan = self._plan(Asked(types, summed, totals, present, order, tuple(completed(everything))))
-        if not plan.known:
-            return None
-        args = coefficients(plan.inputs, values, everything)
-        try:
-            return Ready(plan, args, plan.compiled.sizes(args))
-        except ShapeError:
-            self._refuse_shapes(types, values, seeds)
-            raise
 
-    def _plan(self, asked: Asked) -> Plan:
-        if asked not in self.made:
-            lowered = self._lowered(asked.types)
-            func, known = pullback(lowered.func, asked.wanted, asked.present, asked.totals)
-            func, inputs = on_duals(simplified(func), asked.order, set(asked.taken), simplified)
-            constraints = with_inputs(lowered.constraints, lowered.func, func)
-            made = Lowered(func, constraints, (None,) * len(func.results))
-            compiled = Program.of(made, self.f.backend)
-            plan = Plan(
-                compiled, inputs, [n for n, k in zip(asked.wanted, known, strict=True) if k], asked.wanted, {}
+def _ready(
+    program: Program,
+    values: Sequence[Any],
+    plain: bool,
+    wanted: Mapping[int, str],
+    given: Mapping[Coefficient, Any],
+    order: int,
+    cotangent: Any,
+    wrapper: Wrapper | None = None,
+) -> Ready | None:
+    """The program of the gradients that are added up, on its arguments; None if all are zero."""
+    func = program.func
+    seeds = cotangents(program.structure, func.results, func.result_names, cotangent, order, wrapper)
+    number = {k: len(values) + p for p, k in enumerate(sorted({k for k, _ in seeds}))}
+    summed = tuple(n for n, how in wanted.items() if how not in UNREDUCED)
+    totals = tuple(n for n in summed if wanted[n] == "total")
+    everything = {**given, **{(number[k], parts): seed for (k, parts), seed in seeds.items()}}
+    present = tuple(k in number for k in range(len(func.results)))
+    asked = summed, totals, present, order, tuple(completed(everything))
+    plan = program.derived(("backward", *asked), lambda: _plan(program, *asked))
+    if not plan.known:
+        return None
+    args = coefficients(plan.inputs, values, everything)
+    try:
+        return Ready(plan, plan.program.bind(args, plain))
+    except ShapeError:
+        _refuse_shapes(program.bind(values), seeds)
+        raise
+
+
+def _plan(
+    program: Program,
+    wanted: tuple[int, ...],
+    totals: tuple[int, ...],
+    present: Pattern,
+    order: int,
+    taken: tuple[Coefficient, ...],
+) -> Plan:
+    """The program of the gradients of `wanted`, of `totals` the sums of all elements, for the cotangents that
+    are `present`."""
+    func, known = pullback(program.func, wanted, present, totals)
+    duals, inputs = on_dual_numbers(program.extended(run(SIMPLIFY, func)), order, taken)
+    return Plan(duals, inputs, [n for n, k in zip(wanted, known, strict=True) if k], wanted)
+
+
+def _refuse_shapes(bound: Bound, seeds: Mapping[Coefficient, Any]) -> None:
+    """Raise the error of a cotangent that does not fit its result."""
+    for (k, _), seed in seeds.items():
+        if np.shape(seed) != bound.shape(k):
+            raise ShapeError(
+                f"the cotangent of {bound.program.func.result_names[k]} has shape {np.shape(seed)}, but the "
+                f"result {bound.shape(k)}",
+                remedy="a cotangent must have its result's shape",
             )
-            self.made.setdefault(asked, plan)
-        found: Plan = self.made[asked]
-        return found
 
-    def _refuse_shapes(self, types: Types, values: Sequence[Any], seeds: Mapping[Coefficient, Any]) -> None:
-        """Raise the error of arguments that do not fit each other, or of a cotangent that does not fit."""
-        lowered = self._lowered(types)
-        of_values = Program.of(lowered, self.f.backend)
-        sizes = of_values.sizes(values)
-        for (k, _), seed in seeds.items():
-            shape = extent(lowered.func.results[k].shape, sizes, of_values.lengths.values(values))
-            if np.shape(seed) != shape:
-                raise ShapeError(
-                    f"the cotangent of {lowered.func.result_names[k]} has shape {np.shape(seed)}, but the "
-                    f"result {shape}",
-                    remedy="a cotangent must have its result's shape",
-                )
 
-    def _run(
-        self, ready: Ready | None, plain: bool, order: int, targets: Mapping[int, np.ndarray] | None = None
-    ) -> Found:
-        """The gradients that are not zero, by input: a dict of their dual parts each. Those of gathers are
-        added to their `targets`, which stand in their place."""
-        if ready is None:
-            return {}
-        plan, args, sizes = ready
-        known = ((n, a) for n, a in (targets or {}).items() if n in plan.known)
-        given = {plan.known.index(n): a for n, a in known if takes(a, args)}
-        key = tuple(given)
-        if key and key not in plan.adding:
-            plan.adding.setdefault(key, scattered(plan.compiled.func, key, self.f.backend))
-        separate = plan.adding[key] if key else None
-        if separate is not None:
-            flat = separate.run(args, sizes, plain, given)
-        else:
-            flat = plan.compiled.run(sizes, args, plain)
-        count = len(plan.known)
-        return {n: {p: flat[p * count + k] for p in range(1 << order)} for k, n in enumerate(plan.known)}
+def _run(ready: Ready | None, order: int, targets: Mapping[int, np.ndarray] | None = None) -> Found:
+    """The gradients that are not zero, by input: a dict of their dual parts each. Those of gathers are added
+    to their `targets`, which stand in their place."""
+    if ready is None:
+        return {}
+    plan, bound = ready
+    known, program = plan.known, plan.program
+    each = ((n, a) for n, a in (targets or {}).items() if n in known)
+    given = {known.index(n): a for n, a in each if takes(a, bound.values)}
+    key = tuple(given)
+    separate = program.derived(("adding", key), lambda: scattered(program, key)) if key else None
+    flat = bound.run() if separate is None else separate.run(bound, given)
+    return {n: {p: flat[p * len(known) + k] for p in range(1 << order)} for k, n in enumerate(known)}
 
-    def _inline(
-        self, ready: Ready | None, types: Types, args: Sequence[Any], plain: bool, general: Callable[..., Any]
-    ) -> Callable[..., Any] | None:
-        """What answers calls like this one at once with the gradients of the wanted arguments, else as
-        `general` does; None where arguments or results are containers, or a gradient is known to be zero."""
-        lowered = self._lowered(types)
-        result = lowered.func.results[0]
-        arrays = all(isinstance(t, ArgType) for t in types)
-        if ready is None or not arrays or lowered.structure is not None:
-            return None
-        if len(ready.plan.known) < len(ready.plan.wanted) or (not result.rank and result.dtype != "f64"):
-            return None
-        cotangent = ArgType(result.dtype, tuple(n == 1 for n in np.shape(args[-1])))
-        made = ready.plan.compiled.fast_path(ready.sizes, (*types, cotangent), args, plain, general)
-        return None if made is general else made
 
-    # -- contributions that are not added up ---------------------------------------------------
-
-    def _gradient(
-        self,
-        need: GradientRequest,
-        found: Found,
-        types: Types,
-        values: Sequence[Any],
-        plain: bool,
-        order: int,
-        cotangent: Any,
-        wrapper: Wrapper | None,
-    ) -> Any:
-        """What a pair or Variable gathers."""
-        if need.how not in UNREDUCED:
-            return nested_like(need.kind, need.first, found, is_dual(need.holder) * order, need.items)
-        if order:
-            raise DtypeError(
-                f'accumulator="{need.how}": {need.path} is among pairs of pairs',
-                remedy='use "sum" or "total"',
-            )
-        if cotangent is None:
-            return None
-        if wrapper is None:
-            each = self._contributions(need, types, values, plain, cotangent)
-        else:
-            separate = self._contributions(need, types, values, plain, wrapper.cotangent(0, cotangent))
-            each = [wrapper.gradient(need.first, c) for c in separate]
-        return each if need.how == "push" else each[0] if each else None
-
-    def _contributions(
-        self, need: GradientRequest, types: Types, values: Sequence[Any], plain: bool, cotangent: Any
-    ) -> list[Any]:
-        """The contributions of the result's entries to the gradient of a pair."""
-        if isinstance(need.kind, Container):
-            raise DtypeError(f'accumulator="{need.how}": {need.path} is a container', remedy='use "sum"')
-        key = types, need.first, UNREDUCED
-        if key not in self.made:
-            self.made.setdefault(key, program(self.f, self._lowered(types), need.path, need.first))
-        return contributed(self.made[key], need.first, values, plain, cotangent)
+def _inline(
+    program: Program, ready: Ready | None, types: Types, args: Sequence[Any], general: Callable[..., Any]
+) -> Callable[..., Any] | None:
+    """What answers calls like this one at once with the gradients of the wanted arguments, else as `general`
+    does; None where arguments or results are containers, or a gradient is known to be zero."""
+    result = program.func.results[0]
+    arrays = all(isinstance(t, ArgType) for t in types)
+    if ready is None or not arrays or program.structure is not None:
+        return None
+    plan, bound = ready
+    if len(plan.known) < len(plan.wanted) or (not result.rank and result.dtype != "f64"):
+        return None
+    cotangent = ArgType(result.dtype, tuple(n == 1 for n in np.shape(args[-1])))
+    made = plan.program.fast_path(bound.sizes, (*types, cotangent), args, bound.plain, general)
+    return None if made is general else made
 
 
 # -- accumulators ------------------------------------------------------------------------------------
 # The accumulators "push" and "first": what each entry of the result contributes to a gradient, apart.
 
 
-def program(f: Traceable, lowered: Lowered, path: str, number: int) -> Program:
-    """The program of the contributions to the gradient of one input of `f`, which is called `path`."""
-    func = lowered.func
-    if len(func.results) != 1:
-        raise ShapeError(
-            f'{f.__name__} has {len(func.results)} results: "push" and "first" need one',
-            remedy='use the accumulator "sum"',
-        )
-    axes = shared_axes(func.inputs[number].shape, func.results[0].shape)
-    if axes is None:
-        raise ShapeError(
-            f'{path} is not broadcast to the result of {f.__name__}: "push" and "first" need one '
-            "contribution for each entry of the result",
-            remedy='use the accumulator "sum"',
-        )
-    made = run(SIMPLIFY, contributions(func, number, axes))
-    return Program.of(Lowered(made, with_inputs(lowered.constraints, func, made), None), f.backend)
+class Apart(NamedTuple):
+    """A call of a function by its name, of whose gradients each contribution is wanted."""
 
+    name: str
+    program: Program
+    values: Sequence[Any]
+    plain: bool
+    cotangent: Any
+    wrapper: Wrapper | None
 
-def contributed(
-    compiled: Program, number: int, values: Sequence[Any], plain: bool, cotangent: Any
-) -> list[Any]:
-    """The contributions to the gradient of one input, in the order of the result's axes."""
-    result = compiled.func.inputs[-1]
-    refuse_masked("the cotangent", cotangent)
-    seed = np.asarray(as_numpy("the cotangent", cotangent))
-    if seed.dtype.kind not in "biuf" or seed.ndim != result.rank:
-        raise ShapeError(
-            f"the cotangent is {seed.dtype} of shape {seed.shape}, but the result has rank {result.rank}",
-            remedy="a cotangent must be real and have its result's shape",
+    def gradient(self, need: GradientRequest, order: int) -> Any:
+        """What a pair gathers: all contributions, or the first one."""
+        refused = "is among pairs of pairs" if order else "is a container"
+        if order or (self.cotangent is not None and isinstance(need.kind, Container)):
+            remedy = 'use "sum" or "total"' if order else 'use "sum"'
+            raise DtypeError(f'accumulator="{need.how}": {need.path} {refused}', remedy=remedy)
+        if self.cotangent is None:
+            return None
+        program = self.program.derived(
+            ("contributions", need.first), lambda: self.contributions(need.path, need.first)
         )
-    seed = seed.astype(NUMPY[result.dtype])
-    found = np.asarray(compiled.bind([*values, seed if seed.ndim else seed[()]], plain).run()[0])
-    shape = np.shape(values[number])
-    count = int(np.prod(found.shape[: found.ndim - len(shape)]))
-    each = list(found.reshape(count, *shape))
-    return [float(c) for c in each] if plain else each
+        if self.wrapper is None:
+            each = self.contributed(program, need.first, self.cotangent)
+        else:
+            separate = self.contributed(program, need.first, self.wrapper.cotangent(0, self.cotangent))
+            each = [self.wrapper.gradient(need.first, c) for c in separate]
+        return each if need.how == "push" else each[0] if each else None
+
+    def contributions(self, path: str, number: int) -> Program:
+        """The program of the contributions to the gradient of one input, which is called `path`."""
+        func = self.program.func
+        if len(func.results) != 1:
+            raise ShapeError(
+                f'{self.name} has {len(func.results)} results: "push" and "first" need one',
+                remedy='use the accumulator "sum"',
+            )
+        axes = shared_axes(func.inputs[number].shape, func.results[0].shape)
+        if axes is None:
+            raise ShapeError(
+                f'{path} is not broadcast to the result of {self.name}: "push" and "first" need one '
+                "contribution for each entry of the result",
+                remedy='use the accumulator "sum"',
+            )
+        return self.program.extended(run(SIMPLIFY, contributions(func, number, axes)))
+
+    def contributed(self, compiled: Program, number: int, cotangent: Any) -> list[Any]:
+        """The contributions to the gradient of one input, in the order of the result's axes."""
+        result = compiled.func.inputs[-1]
+        refuse_masked("the cotangent", cotangent)
+        seed = np.asarray(as_numpy("the cotangent", cotangent))
+        if seed.dtype.kind not in "biuf" or seed.ndim != result.rank:
+            raise ShapeError(
+                f"the cotangent is {seed.dtype} of shape {seed.shape}, but the result has rank {result.rank}",
+                remedy="a cotangent must be real and have its result's shape",
+            )
+        seed = seed.astype(NUMPY[result.dtype])
+        args = [*self.values, seed if seed.ndim else seed[()]]
+        found = np.asarray(compiled.bind(args, self.plain).run()[0])
+        shape = np.shape(self.values[number])
+        count = int(np.prod(found.shape[: found.ndim - len(shape)]))
+        each = list(found.reshape(count, *shape))
+        return [float(c) for c in each] if self.plain else each
 
 
 # -- gradients of gathers ----------------------------------------------------------------------------
@@ -529,40 +488,40 @@ class Scattered(NamedTuple):
     kept: list[int]
     adding: dict[int, list[Program]]
 
-    def run(
-        self, args: Sequence[Any], sizes: Sequence[int], plain: bool, targets: Mapping[int, np.ndarray]
-    ) -> list[Any]:
+    def run(self, bound: Bound, targets: Mapping[int, np.ndarray]) -> list[Any]:
         """The results; those with a target are added to it, after all checks have passed."""
-        found: dict[int, Any] = dict(zip(self.kept, self.rest.run(sizes, args, plain), strict=True))
+        rest = self.rest.run(bound.sizes, bound.values, bound.plain)
+        found: dict[int, Any] = dict(zip(self.kept, rest, strict=True))
         for number, programs in self.adding.items():
             for program in programs:
-                program.run(sizes, args, False, [targets[number]])
+                program.run(bound.sizes, bound.values, False, [targets[number]])
             found[number] = targets[number]
         return [found[k] for k in sorted(found)]
 
 
-def scattered(func: Func, numbers: Iterable[int], backend: str) -> Scattered | None:
+def scattered(program: Program, numbers: Iterable[int]) -> Scattered | None:
     """What adds those of the results `numbers` that are sums of scatters; None if none is one."""
-    made = {k: programs for k in numbers if (programs := _programs(func, k, backend))}
+    made = {k: programs for k in numbers if (programs := _programs(program, k))}
     if not made:
         return None
+    func = program.func
     kept = [k for k in range(len(func.results)) if k not in made]
     rest = func.with_(
         results=tuple(func.results[k] for k in kept), result_names=tuple(func.result_names[k] for k in kept)
     )
-    return Scattered(Program(rest, backend), kept, made)
+    return Scattered(Program(rest, program.backend), kept, made)
 
 
-def _programs(func: Func, number: int, backend: str) -> list[Program]:
+def _programs(program: Program, number: int) -> list[Program]:
     """A program for each scatter that a result is the sum of."""
-    name, _, threads = backend.partition(":")
+    func, (name, _, threads) = program.func, program.backend.partition(":")
     found = []
     for term in scatters(func.results[number]) if name in ("cpu", "cpu-precise") else ():
         one = func.with_(results=(term,), result_names=(func.result_names[number],), checks=())
         kernel = adding(one, 0, name == "cpu-precise", int(threads) if threads else None)
         if kernel is None:
             return []
-        found.append(Program(one, backend))
+        found.append(Program(one, program.backend))
         found[-1].use(kernel)
     return found
 

@@ -13,8 +13,6 @@ from adcompiler.api.pairs.pairs import DiffPair, bare, depth, nested, primal
 from adcompiler.api.pairs.seeds import tangents
 from adcompiler.errors import LimitError, ShapeError
 from adcompiler.frames import public
-from adcompiler.frontend.lowering.program import Lowered
-from adcompiler.frontend.values.sizes import with_inputs
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.pytree.kinds import Types
 from adcompiler.pytree.structures import unflatten
@@ -24,19 +22,17 @@ from adcompiler.runtime.programs.program import Program
 from adcompiler.runtime.programs.splitting import wrapped
 from adcompiler.runtime.programs.traceable import Traceable
 
-simplified = partial(run, SIMPLIFY)
 MOST_ORDERS = 6  # pairs in pairs: a program of order n has 2^n results for each one of the function
 
 
 class Style:
-    """A style of one function, with the programs made for it; `f.style.call(...)` is `f.style(...)`."""
+    """A style of one function; `f.style.call(...)` is `f.style(...)`."""
 
-    __slots__ = ("__call__", "f", "made")  # what stands in the slot is called: see `Function`
+    __slots__ = ("__call__", "f")  # what stands in the slot is called: see `Function`
     __call__: Callable[..., Any]
 
     def __init__(self, f: Traceable) -> None:
         self.f = f
-        self.made: dict[Any, Any] = {}
         self.__call__ = self._call
 
     def _call(self, *args: Any, **keywords: Any) -> Any:
@@ -81,24 +77,25 @@ class Forward(Style):
         types, values, plain, wrapper = self.described(bound)
         order = checked(max(1, *map(depth, bound)) if bound else 1)
         given = tangents([p.name for p in f.parameters], bound, types, values, order, wrapper)
-        taken = completed(given)
-        key = types, order, tuple(taken)
-        if key not in self.made:
-            self.made.setdefault(key, self._program(types, order, taken))
-        compiled, inputs = self.made[key]
-        found = compiled.bind(coefficients(inputs, values, given), plain).run()
-        structure, count = compiled.structure, len(found) >> order
+        program = f.program(types, values)
+        duals, inputs = on_dual_numbers(program, order, completed(given))
+        found = duals.bind(coefficients(inputs, values, given), plain).run()
+        structure, count = program.structure, len(found) >> order
         each = [wrapped(wrapper, structure, found[k * count : (k + 1) * count]) for k in range(1 << order)]
         parts = {k: unflatten(structure, part) for k, part in enumerate(each)}
         return _paired(structure, parts, order)
 
-    def _program(
-        self, types: Types, order: int, taken: Sequence[Coefficient]
-    ) -> tuple[Program, list[Coefficient]]:
-        lowered = self.f.trace(types)
-        func, inputs = on_duals(lowered.func, order, set(taken), simplified)
-        constraints = with_inputs(lowered.constraints, lowered.func, func)
-        return Program.of(Lowered(func, constraints, lowered.structure), self.f.backend), inputs
+
+def on_dual_numbers(
+    program: Program, order: int, taken: Sequence[Coefficient]
+) -> tuple[Program, list[Coefficient]]:
+    """The program on dual numbers, and the coefficients that its inputs are."""
+
+    def make() -> tuple[Program, list[Coefficient]]:
+        func, inputs = on_duals(program.func, order, set(taken), partial(run, SIMPLIFY))
+        return program.extended(func), inputs
+
+    return program.derived(("duals", order, tuple(taken)), make)
 
 
 def checked(order: int) -> int:

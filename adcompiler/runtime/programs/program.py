@@ -170,10 +170,11 @@ class Program:
 
     def derived(self, key: Any, make: Callable[[], T]) -> T:
         """What is derived from the program, made once for each key."""
-        found: T | None = self._made.get(key)
-        if found is None:
+        if key not in self._made:
             with self._making.lock, compiling(self.func.name):
-                found = self._made.get(key) or self._made.setdefault(key, make())
+                if key not in self._made:
+                    self._made[key] = make()
+        found: T = self._made[key]
         return found
 
     def _program(self, func: Func, **about: Any) -> Program:
@@ -182,8 +183,7 @@ class Program:
 
     def extended(self, func: Func, structure: Any = FLAT) -> Program:
         """A program that takes more inputs behind those of this one, whose lengths must fit as well."""
-        constraints = with_inputs(self.constraints, self.func, func)
-        return Program(run(SIMPLIFY, func), self.backend, constraints, structure)
+        return Program(func, self.backend, with_inputs(self.constraints, self.func, func), structure)
 
     # -- what it is ----------------------------------------------------------------------------
 

@@ -297,7 +297,7 @@ class SplitFunction:
         """The programs for arguments of these types; `wanted` are the inputs that have gradients, if not all
         those of the parameters in `wrt`. `values` are those of a call."""
         if self.save == AUTO and values is not None and types not in self.lengths:
-            self.lengths.setdefault(types, tuple(self.f.program(types).sizes(values)))
+            self.lengths.setdefault(types, tuple(self.f.program(types, values).sizes(values)))
         key = types, wanted, self.lengths.get(types) if self.save == AUTO else None
         found = self._programs.get(key)
         if found is None:
