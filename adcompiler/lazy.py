@@ -1,4 +1,6 @@
-"""`cached_property` with a lock for each value: threads that compute different values do not wait.
+"""Values that are made when they are asked for: `cached_property`, and the last ones by keys.
+
+`cached_property` has a lock for each value: threads that compute different values do not wait.
 
 That of Python 3.11 has one lock for all instances of a class, so every compilation would wait for all others.
 That of 3.12 has none, so threads would compile the same kernel several times.
@@ -10,6 +12,8 @@ import os
 from collections.abc import Callable
 from threading import RLock
 from typing import Any, Generic, TypeVar, overload
+
+from adcompiler.fork import Locked
 
 T = TypeVar("T")
 _being_made: dict[tuple[int, str], Any] = {}  # the lock of each value that a thread is making
@@ -36,6 +40,23 @@ class cached_property(Generic[T]):  # noqa: N801  (named as the one of functools
                 return vars(instance)[self.name]
             finally:
                 _being_made.pop(key, None)
+
+
+class Recent(Generic[T]):
+    """The last `most` values that were asked for by keys; each is made by one thread."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.making = most, Locked()
+        self.values: dict[Any, T] = {}  # the last one that was asked for stands last
+
+    def get(self, key: Any, make: Callable[[], T]) -> T:
+        """The value of a key."""
+        with self.making.lock:
+            found = self.values.pop(key) if key in self.values else make()
+            self.values[key] = found
+            while len(self.values) > self.most:
+                del self.values[next(iter(self.values))]
+            return found
 
 
 if hasattr(os, "register_at_fork"):  # a child has no thread that would release what others hold

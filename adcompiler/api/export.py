@@ -23,11 +23,11 @@ from adcompiler.errors import ShapeError
 from adcompiler.frontend.lowering.program import Lowered
 from adcompiler.frontend.values.sizes import with_inputs
 from adcompiler.interpreter.reference import extent
-from adcompiler.interpreter.sparsity import pattern
 from adcompiler.ir.nodes import Array, Func, Index, Input, Map, Read, const, element_of
 from adcompiler.ir.types import is_float
 from adcompiler.ops.build import apply, cast
-from adcompiler.passes.pipeline import OPTIMISE, SIMPLIFY, run
+from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.runtime.programs.program import Program
 
 
 def pullback(lowered: Lowered, wanted: Sequence[int], given: str = "adj", made: str = "adj") -> Lowered:
@@ -102,7 +102,7 @@ def sparse_export(lowered: Lowered, wanted: Sequence[int], symmetric: bool = Fal
             f"{', '.join(func.size_names)}",
             remedy='give numbers for them: --types "f64[100]"',
         )
-    program = SparseProgram(lowered, wanted, None, symmetric, "cpu")
+    program = SparseProgram(Program.of(lowered, "cpu"), wanted, None, symmetric)
     tops, lefts = program.bounds(func.results, ()), program.bounds(program.inputs, ())
     families = SparseFamilies(program)
     placed = families.placed({}, ())
@@ -126,11 +126,7 @@ def _by_directions(
 ) -> tuple[Lowered, tuple[np.ndarray, ...], np.ndarray, np.ndarray, np.ndarray]:
     """The program of all directions, and the places of the entries among its results."""
     func = lowered.func
-    found = pattern(run(OPTIMISE, func).results, program.inputs, {}, ())
-    if symmetric:
-        found = (found + found.T).tocsr()
-    found.sort_indices()
-    plan = colored(found, symmetric)
+    plan = colored(program.pattern({}, ()), symmetric)
     arrays = func.results if plan.transposed else program.inputs
     used = [a for a in arrays if is_float(a.dtype)]
     tables: list[np.ndarray] = []

@@ -24,7 +24,7 @@ from adcompiler.pytree.structures import grafted, leaves, places_of
 from adcompiler.runtime.arguments.ragged_arrays import check_tangents, refuse
 from adcompiler.runtime.arguments.signature import ArgumentError, Parameter, adapter_in, bind
 from adcompiler.runtime.arguments.tangents import like
-from adcompiler.runtime.programs.lengths import nominal
+from adcompiler.runtime.programs.call_lengths import nominal
 from adcompiler.runtime.programs.program import Program
 from adcompiler.runtime.reports.show import default_types
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import pairwise
@@ -13,10 +12,8 @@ import numpy as np
 
 from adcompiler.ad.programs.coloring import Coloring, coloring
 from adcompiler.ad.programs.jacobians import pulled, pushed
-from adcompiler.api.function import Function
 from adcompiler.api.transforms import Derived, Gradient
 from adcompiler.errors import Error
-from adcompiler.fork import Locked
 from adcompiler.frames import public
 from adcompiler.frontend.lowering.program import Lowered
 from adcompiler.interpreter.reference import extent
@@ -24,7 +21,7 @@ from adcompiler.interpreter.sparsity import pattern
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Input, Shape, Size
 from adcompiler.ir.types import NUMPY, is_float
-from adcompiler.lazy import cached_property
+from adcompiler.lazy import Recent, cached_property
 from adcompiler.passes.pipeline import OPTIMISE, SIMPLIFY, run
 from adcompiler.pytree.kinds import Types
 from adcompiler.pytree.structures import grafted, unflatten
@@ -43,10 +40,6 @@ class SparseDerivative(Derived):
     lengths and the integers of a call, never from floats; it is kept, with its coloring, for calls alike.
     """
 
-    def __init__(self, of: Function, wrt: Any, name: str) -> None:
-        super().__init__(of, wrt, name)
-        self._sparse: dict[Types, SparseProgram] = {}
-
     def trace(self, types: Types) -> Lowered:
         raise Error(
             f"{self.__name__} is sparse: it is computed in several programs",
@@ -64,9 +57,6 @@ class SparseDerivative(Derived):
         program, values = self.at(args, keywords)
         return program.coloring(values, program.base.sizes(values)).directions
 
-    def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"_sparse": {}}
-
     def at(self, args: Sequence[Any], keywords: dict[str, Any]) -> tuple[SparseProgram, list[Any]]:
         """The program for the types of these arguments, and the values of its inputs."""
         names = (p.name for p in self.parameters)
@@ -76,26 +66,18 @@ class SparseDerivative(Derived):
             self.trace(())
         wrapper_of(self.of, args, keywords)  # labels agree, which matrices have not
         types, values, _ = self.describe(args, keywords, rows=False)  # a block is one matrix
-        if types not in self._sparse:
-            self._sparse.setdefault(types, self._made(types))
-        return self._sparse[types], values
+        return self.derived(types, lambda: self._made(types)), values
 
     def _made(self, types: Types) -> SparseProgram:
         """The program that is differentiated: the function's own, or that of its gradient."""
         positions = self.of.positions(self.wrt, types)
         wanted = self.of.inputs_of(positions, types)
         row = self.places(positions, types)
-        if self.symmetric:
-            lowered = Gradient(self.of, self.wrt, "grad").trace(types)
-            return SparseProgram(lowered, wanted, grafted(row, row, [0] * len(wanted)), True, self.backend)
-        lowered = self.of.trace(types)
-        return SparseProgram(
-            lowered,
-            wanted,
-            grafted(lowered.structure, row, [0] * len(lowered.func.results)),
-            False,
-            self.backend,
-        )
+        of = Gradient(self.of, self.wrt, "grad") if self.symmetric else self.of
+        program = Program.of(of.trace(types), self.backend)
+        rows = row if self.symmetric else program.structure
+        structure = grafted(rows, row, [0] * len(program.func.results))
+        return SparseProgram(program, wanted, structure, self.symmetric)
 
     @property
     def symmetric(self) -> bool:
@@ -121,42 +103,32 @@ class _Mode(NamedTuple):
 class SparseProgram:
     """What is computed for arguments of given types."""
 
-    def __init__(
-        self, lowered: Lowered, wanted: Sequence[int], structure: Any, symmetric: bool, backend: str
-    ) -> None:
-        self.base = Program.of(lowered, backend)
-        self.lowered, self.structure, self.symmetric, self.backend = lowered, structure, symmetric, backend
-        self.func = lowered.func
+    def __init__(self, base: Program, wanted: Sequence[int], structure: Any, symmetric: bool) -> None:
+        self.base, self.structure, self.symmetric = base, structure, symmetric
+        self.func = base.func
         self.inputs = [self.func.inputs[k] for k in wanted]
-        self._colorings: OrderedDict[Any, Coloring] = OrderedDict()
-        self.making = Locked()
+        self._colorings: Recent[Coloring] = Recent(MOST_COLORINGS)
 
     # -- patterns ------------------------------------------------------------------------------
 
     def coloring(self, values: Sequence[Any], sizes: Sequence[int]) -> Coloring:
         """The pattern and coloring for these lengths and integers; those of the last calls are kept."""
         integers = self.integers(values)
-        key = key_of(integers, sizes)
-        with self.making.lock:
-            if key not in self._colorings:
-                self._colorings[key] = self._colored(integers, sizes)
-            self._colorings.move_to_end(key)
-            while len(self._colorings) > MOST_COLORINGS:
-                self._colorings.popitem(last=False)
-            return self._colorings[key]
+        make = lambda: coloring(self.pattern(integers, sizes), self.symmetric)  # noqa: E731
+        return self._colorings.get(key_of(integers, sizes), make)
 
     def integers(self, values: Sequence[Any]) -> dict[Array, Any]:
         """The inputs that are not floats: patterns follow from them."""
         pairs = zip(self.func.inputs, values, strict=True)
         return {i: np.asarray(v, NUMPY[i.dtype]) for i, v in pairs if not is_float(i.dtype)}
 
-    def _colored(self, integers: dict[Array, Any], sizes: Sequence[int]) -> Coloring:
-        results = run(OPTIMISE, self.func).results
-        found = pattern(results, self.inputs, integers, sizes)
+    def pattern(self, integers: dict[Array, Any], sizes: Sequence[int]) -> Any:
+        """Where the derivative may have entries other than zero, as a sparse matrix."""
+        found = pattern(run(OPTIMISE, self.func).results, self.inputs, integers, sizes)
         if self.symmetric:
             found = (found + found.T).tocsr()
         found.sort_indices()
-        return coloring(found, self.symmetric)
+        return found
 
     # -- programs ------------------------------------------------------------------------------
 
@@ -186,7 +158,7 @@ class SparseProgram:
         names, labels = [f"seed{k}" for k in range(len(seeds))], [f"j{k}" for k in range(len(found))]
         made = self.func.extended(self.func.name, seeds, names, found, labels)
         made = made.with_(size_names=distinct([*made.size_names, "directions"]))
-        return Program(run(SIMPLIFY, made), self.backend)
+        return Program(run(SIMPLIFY, made), self.base.backend)
 
     # -- calls ---------------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@ one for each color (`ad/programs/coloring.py`).
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -18,12 +17,11 @@ import numpy as np
 from adcompiler.ad.programs.entries import Family, families, values_of
 from adcompiler.api.function import Function
 from adcompiler.api.sparse import SparseDerivative, SparseHessian, SparseProgram, key_of
-from adcompiler.fork import Locked
 from adcompiler.interpreter.entries import places
 from adcompiler.interpreter.reference import Values
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Element
-from adcompiler.lazy import cached_property
+from adcompiler.lazy import Recent, cached_property
 from adcompiler.passes.algebra.fold import fold
 from adcompiler.passes.arrays.contract import contract, pick
 from adcompiler.passes.arrays.inline import inline_all
@@ -144,25 +142,18 @@ class _Entries(SparseFamilies):
 
     def __init__(self, program: SparseProgram) -> None:
         super().__init__(program)
-        self.compiled: dict[Any, Program] = {}
-        self.layouts: OrderedDict[Any, Layout] = OrderedDict()
-        self.making = Locked()
+        self.layouts: Recent[Layout] = Recent(MOST_LAYOUTS)
 
     def layout(self, values: Sequence[Any]) -> Layout:
         """The layout for these lengths and integers; those of the last calls are kept."""
         sizes = self.program.base.sizes(values)
         integers = self.program.integers(values)
-        key = key_of(integers, sizes)
-        with self.making.lock:
-            if key not in self.layouts:
-                found = self.placed(integers, sizes)
-                self.layouts[key] = (
-                    self._colored(values, sizes) if found is None else self._placed(found, sizes)
-                )
-            self.layouts.move_to_end(key)
-            while len(self.layouts) > MOST_LAYOUTS:
-                self.layouts.popitem(last=False)
-            return self.layouts[key]
+
+        def make() -> Layout:
+            found = self.placed(integers, sizes)
+            return self._colored(values, sizes) if found is None else self._placed(found, sizes)
+
+        return self.layouts.get(key_of(integers, sizes), make)
 
     # -- entry by entry ------------------------------------------------------------------------
 
@@ -183,15 +174,14 @@ class _Entries(SparseFamilies):
 
     def _compiled(self, wanted: Sequence[tuple[Family, Element]]) -> Program:
         """The program of the values of families. It is the same for other lengths with the same families."""
-        key = tuple(wanted)
-        if key not in self.compiled:
-            func = self.func
-            names = distinct([f"j{k}" for k in range(len(wanted))], func.input_names)
-            made = func.with_(
-                results=tuple(values_of(family, guard) for family, guard in wanted), result_names=names
-            )
-            self.compiled[key] = Program(run(SIMPLIFY, made), self.program.backend)
-        return self.compiled[key]
+
+        def make() -> Program:
+            names = distinct([f"j{k}" for k in range(len(wanted))], self.func.input_names)
+            values = tuple(values_of(family, guard) for family, guard in wanted)
+            made = self.func.with_(results=values, result_names=names)
+            return Program(run(SIMPLIFY, made), self.program.base.backend)
+
+        return self.program.base.derived(("entries", *wanted), make)
 
     # -- by directions -------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from adcompiler.eager.variable.elementwise import Elementwise, _value, word
 from adcompiler.eager.variable.numpy_functions import is_own
 from adcompiler.errors import Source, Span
 from adcompiler.explain.nan.nan_program import TracedProgram, explained
-from adcompiler.explain.nan.nan_report import NanExplanation, explanation, is_number
+from adcompiler.explain.nan.nan_report import UNUSED, Finding, NanExplanation, corrected, is_number, numbers
 from adcompiler.explain.nan.nan_words import Operand, number
 from adcompiler.explain.nan.remedies import Failure, Matrix, Remedy, formula, measured, remedy
 from adcompiler.frontend.grammar.parse import parse_expression
@@ -166,12 +166,7 @@ class EagerFinder:
             head = f"the derivative of {subject} by {name} is {number(slope)}"
         lines = []
         if weight_here == 0 and not np.isfinite(slope):
-            lines = [
-                f"then 0 * {number(slope)} is nan",
-                "the cotangent is 0: nothing uses this value (a factor 0, a mask, the branch of a where that "
-                "is not taken),",
-                "yet 0 * inf is NaN; so make the argument safe before the operation, not its result",
-            ]
+            lines = [f"then 0 * {number(slope)} is nan", *UNUSED]
         elif np.isnan(product[index]):
             lines = [f"then {number(weight_here)} * {number(slope)} is nan"]
             if np.isinf(weight_here) and np.isfinite(slope):
@@ -199,42 +194,32 @@ class EagerFinder:
         found = self._remedy(op, operands, value, phase, argument)
         if lines and lines[-1].startswith(MORE.partition("{")[0]):  # what is wrong is not here
             found = Remedy(lines.pop())
-        body = [
-            *([f"at element {list(index)}"] if index else []),
-            *(f"{o.label} = {number(o.value)}" for o in operands),
-            *([f"partial derivative: {partial}"] if partial else []),
-            *lines,
-        ]
-        return explanation(
+        return Finding(
             head,
+            phase,
+            op or self.entry.right().partition("(")[0],
+            value,
+            index,
+            operands,
+            found,
             self.written.source,
             self.written.span,
-            body,
-            found,
-            operands,
-            phase=phase,
-            operation=op or self.entry.right().partition("(")[0],
-            value=value,
-            element=index,
+            where=[f"at element {list(index)}"] if index else [],
             partial=partial,
-        )
+            then=lines,
+        ).explained()
 
     def _remedy(
         self, op: str | None, operands: Sequence[Operand], value: float, phase: str, argument: int | None
     ) -> Remedy:
         text = self.written.text
         texts = self.written.operands or [o.text for o in operands]
-        known = {o.text: o.value for o in operands}
-        values = [known[t] if t in known else float(t) for t in texts if t in known or is_number(t)]
         if phase == "input":
-            name = operands[0].text if operands else "x"
-            return Remedy(
-                f"correct the data: np.where(np.isfinite({name}), {name}, 0), or omit these elements"
-            )
+            return corrected(operands[0].text if operands else "x", "np.")
         float32 = any(v.data.dtype == np.float32 for v in self.entry.inputs)
-        full = values if len(values) == len(texts) else []
+        values, backward = numbers(texts, operands), phase == "backward"
         failure = Failure(
-            op or "", texts, full, value, phase == "backward", text, "np.", argument, float32, self._matrix
+            op or "", texts, values, value, backward, text, "np.", argument, float32, self._matrix
         )
         target = (
             text.partition("=")[0].rstrip("+-*/%@ ") if re.match(r"[\w.\[\]]+\s*[-+*/%@]+=", text) else None

@@ -94,33 +94,83 @@ def not_reproduced(func: Func, k: int, kernel: Sequence[Any]) -> NanExplanation:
     )
 
 
-def explanation(
-    head: str,
-    source: Source | None,
-    span: Span | None,
-    lines: Iterable[str],
-    found: Remedy,
-    operands: Sequence[Operand],
-    **fields: Any,
-) -> NanExplanation:
-    """The explanation whose message has these lines between its place and the remedy."""
-    name = line = column = None
-    if source is not None:
-        name = source.name
-        if span is not None:
-            line, column = span.line + source.first_line - 1, span.column + source.indent
-            head = f"{name}:{line}:{column}: {head}\n{source.excerpt(span)}".rstrip()
-    return NanExplanation(
-        "\n  ".join((head, *lines, f"help: {found.text}")),
-        source=name,
-        line=line,
-        column=column,
-        span=span,
-        operands={o.label: float(o.value) for o in operands},
-        suggestion=found.text,
-        guard=found.guard,
-        **fields,
-    )
+@dataclass(frozen=True)
+class Finding:
+    """What a finder knows of the operation that is not finite, in a program or on the tape.
+
+    The fields are those of `NanExplanation`, and the parts of its message: the `head`, lines on `where` it
+    is, the operands if they are `listed`, the partial derivative, and lines on what came `then`.
+    """
+
+    head: str
+    phase: str
+    operation: str
+    value: float
+    element: tuple[int, ...]
+    operands: Sequence[Operand]
+    remedy: Remedy
+    source: Source | None = None
+    span: Span | None = None
+    where: Iterable[str] = ()
+    listed: bool = True
+    partial: str | None = None
+    then: Iterable[str] = ()
+    iterations: tuple[int, ...] = ()
+    reproduced: bool = True
+
+    def explained(self) -> NanExplanation:
+        """The finding in words."""
+        head, line, column = self.head, None, None
+        if self.source is not None and self.span is not None:
+            line = self.span.line + self.source.first_line - 1
+            column = self.span.column + self.source.indent
+            head = f"{self.source.name}:{line}:{column}: {head}\n{self.source.excerpt(self.span)}".rstrip()
+        listed = self.operands if self.listed else ()
+        lines = [
+            head,
+            *self.where,
+            *(f"{o.label} = {number(o.value)}{_at_index(o)}" for o in listed),
+            *([f"partial derivative: {self.partial}"] if self.partial else []),
+            *self.then,
+            f"help: {self.remedy.text}",
+        ]
+        return NanExplanation(
+            "\n  ".join(lines),
+            phase=self.phase,
+            operation=self.operation,
+            value=float(self.value),
+            source=None if self.source is None else self.source.name,
+            line=line,
+            column=column,
+            span=self.span,
+            element=self.element,
+            iterations=self.iterations,
+            operands={o.label: float(o.value) for o in self.operands},
+            partial=self.partial,
+            suggestion=self.remedy.text,
+            guard=self.remedy.guard,
+            reproduced=self.reproduced,
+        )
+
+
+UNUSED = (
+    "the cotangent is 0: nothing uses this value (a factor 0, a mask, the branch of a where "
+    "that is not taken),",
+    "yet 0 * inf is NaN; so make the argument safe before the operation, not its result",
+)
+
+
+def numbers(texts: Sequence[str], operands: Sequence[Operand]) -> list[float]:
+    """The values of operands, of which some are written as numbers; none if one is not known."""
+    known = {o.text: o.value for o in operands}
+    found = [known[t] if t in known else float(t) for t in texts if t in known or is_number(t)]
+    return found if len(found) == len(texts) else []
+
+
+def corrected(name: str, prefix: str = "") -> Remedy:
+    """What to do about an argument that is not finite."""
+    guard = f"{prefix}where({prefix}isfinite({name}), {name}, 0)"
+    return Remedy(f"correct the data: {guard}, or omit these elements", guard)
 
 
 def report(func: Func, count: int, table: Origins, cause: Cause, agrees: bool) -> NanExplanation:
@@ -142,33 +192,26 @@ class _Report:
         if self.cause.kind == "input":
             return self._input()
         operands = self._operands()
-        found = self._remedy(operands)
-        partial = self._partial()
         standing = self.words.standing(self.base if self.base is not None else self.event.element, self.event)
         place = NanPlace(self.words.table, self.cause, self.origin, standing)
-        body = [
-            *self._where(place),
-            *(f"{o.label} = {number(o.value)}{_at_index(o)}" for o in operands),
-            *([f"partial derivative: {partial}"] if partial else []),
-            *self._then(),
-        ]
         source, span = (None, None) if self.origin is None else (self.origin.source, self.origin.span)
         what = f"{self._subject()} is {number(self.event.value)}"
-        return explanation(
+        return Finding(
             f"{what}: the first operation of the {self._phase()} pass that is not finite",
+            self._phase(),
+            self._operation(),
+            self.event.value,
+            place.element,
+            operands,
+            self._remedy(operands),
             source,
             span,
-            body,
-            found,
-            operands,
-            phase=self._phase(),
-            operation=self._operation(),
-            value=float(self.event.value),
-            element=place.element,
+            where=self._where(place),
+            partial=self._partial(),
+            then=self._then(),
             iterations=tuple(i.number for i in place.iterations),
-            partial=partial,
             reproduced=self.agrees,
-        )
+        ).explained()
 
     # -- the parts ---------------------------------------------------------------------------------
 
@@ -257,11 +300,7 @@ class _Report:
             line = "" if origin is None or origin.source is None else self._line(origin)
             yield f"then {arithmetic(birth)}{line}"
             if self._phase() == "backward" and self._is_unused(birth):
-                yield (
-                    "the cotangent is 0: nothing uses this value (a factor 0, a mask, the branch of a where "
-                    "that is not taken),"
-                )
-                yield "yet 0 * inf is NaN; so make the argument safe before the operation, not its result"
+                yield from UNUSED
                 break
         name = self.words.func.result_names[self.cause.result]
         yield f"so {Operand(name, self.cause.index, 0.0).label} is {self._result()}"
@@ -298,14 +337,12 @@ class _Report:
             name = "mean"
         if name == "divide" and called.rpartition(".")[2] in ("lstsq", "pinv"):
             name = "pinv"
-        by_text = {o.text: o.value for o in operands}
         texts = texts or [o.text for o in operands]
-        values = [by_text[t] if t in by_text else float(t) for t in texts if t in by_text or is_number(t)]
         found = remedy(
             Failure(
                 name,
                 texts,
-                values if len(values) == len(texts) else [],
+                numbers(texts, operands),
                 float(self.event.value),
                 self._phase() == "backward",
                 source,
@@ -336,20 +373,11 @@ class _Report:
         assert isinstance(array, Input)
         name = self.words.named_input(array)
         shown = Operand(name, index, value)
-        guard = f"where(isfinite({name}), {name}, 0)"
-        return explanation(
-            f"{shown.label} is {number(value)}: the argument {name} is not finite from the start",
-            None,
-            None,
-            self._then(),
-            Remedy(f"correct the data: {guard}, or omit these elements", guard),
-            [shown],
-            phase="input",
-            operation="input",
-            value=float(value),
-            element=index,
-            reproduced=self.agrees,
-        )
+        head = f"{shown.label} is {number(value)}: the argument {name} is not finite from the start"
+        return Finding(
+            head, "input", "input", value, index, [shown], corrected(name), listed=False,
+            then=self._then(), reproduced=self.agrees,
+        ).explained()  # fmt: skip
 
 
 def _name(node: Node) -> str:

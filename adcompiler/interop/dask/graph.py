@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from adcompiler.errors import Error, LimitError
-from adcompiler.interop.dask.worker import Program, checked, combine, pick, run
+from adcompiler.interop.dask.worker import StageProgram, checked, combine, pick, run
 from adcompiler.interpreter.reference import length
 from adcompiler.ir.nodes import Array, Input, Size
 from adcompiler.ir.textform.printer import show
@@ -102,7 +102,9 @@ class Graph:
         """Add the tasks of one stage, and Dask arrays for its outputs."""
         label = re.sub(r"\W+", "_", stage.func.name).strip("_")
         name = f"{label}-{self.token}-{number}"
-        program = Program(show(stage.func.with_(name="stage")), self.backend)  # passes may share programs
+        program = StageProgram(
+            show(stage.func.with_(name="stage")), self.backend
+        )  # passes may share programs
         own = f"{label}_program-{program.digest[:32]}-{self.backend}"
         tasks: dict[Any, Any] = {own: program}
         needs = {leaf.array: self.source(leaf.array) for leaf in stage.leaves}

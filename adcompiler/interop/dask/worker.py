@@ -20,14 +20,14 @@ from adcompiler.errors import Error
 from adcompiler.fork import Locked
 from adcompiler.ir.textform.reader import parse_func
 from adcompiler.ir.types import NUMPY
-from adcompiler.runtime.programs.program import Program as Kernel
+from adcompiler.runtime.programs.program import Program
 
-_known: dict[tuple[str, str], Kernel] = {}
+_known: dict[tuple[str, str], Program] = {}
 _LOCK = Locked()
 
 
 @dataclass(frozen=True)
-class Program:
+class StageProgram:
     """The text of a stage's program, and its backend."""
 
     text: str
@@ -39,12 +39,12 @@ class Program:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     @property
-    def compiled(self) -> Kernel:
+    def compiled(self) -> Program:
         """The program in this process, compiled when it first runs here."""
         with _LOCK.lock:
             key = self.digest, self.backend
             if key not in _known:
-                _known[key] = Kernel(parse_func(self.text), self.backend)
+                _known[key] = Program(parse_func(self.text), self.backend)
             return _known[key]
 
 
@@ -53,7 +53,7 @@ def programs_here() -> int:
     return len(_known)
 
 
-def run(program: Program, lengths: Sequence[int], *blocks: Any) -> list[Any]:
+def run(program: StageProgram, lengths: Sequence[int], *blocks: Any) -> list[Any]:
     """The results of a stage for one block, from lengths and the blocks that it reads."""
     found = program.compiled
     kinds = [NUMPY[i.dtype] for i in found.func.inputs[len(lengths) :]]

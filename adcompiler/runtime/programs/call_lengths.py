@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,24 @@ from adcompiler.errors import OutOfRangeError, ShapeError
 from adcompiler.frontend.values.sizes import NOT_NEGATIVE, Constraint
 from adcompiler.interpreter.reference import length
 from adcompiler.ir.nodes import Array, Const, Element, Func, Size, is_const
-from adcompiler.ir.walk import is_computed
+from adcompiler.ir.walk import elements_of, is_computed
 from adcompiler.lazy import cached_property
+from adcompiler.ops.costs import NOMINAL_LENGTH
 from adcompiler.passes.known_lengths import LEAST_LONGEST_LENGTH, Known, short
 
 Owner = tuple[str, int, int]  # the name of an input, its axis, and the length
 MOST_MET = 1000  # calls' lengths that are remembered to fit
+
+
+def nominal(sizes: Sequence[int] | None) -> Callable[[Element], int]:
+    """The lengths that decisions about costs assume, for the values of the size symbols in one call; None if
+    there was none."""
+
+    def value(size: Element) -> int:
+        unknown = sizes is None and any(isinstance(e, Size) for e in elements_of((size,)))
+        return NOMINAL_LENGTH if unknown or is_computed(size) else length(size, sizes or ())
+
+    return value
 
 
 class CallLengths:

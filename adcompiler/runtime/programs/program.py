@@ -35,8 +35,7 @@ from adcompiler.pytree.kinds import ArgType, Types
 from adcompiler.pytree.structures import unflatten
 from adcompiler.runtime.arguments.ragged_arrays import with_rows
 from adcompiler.runtime.programs.backends import Executable, maker, optimised
-from adcompiler.runtime.programs.call_lengths import CallLengths
-from adcompiler.runtime.programs.lengths import nominal
+from adcompiler.runtime.programs.call_lengths import CallLengths, nominal
 from adcompiler.targets.buffers import Into
 
 MOST_FAST_PATHS = 100

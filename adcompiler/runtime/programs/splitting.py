@@ -32,7 +32,7 @@ from adcompiler.runtime.arguments.adapters import Wrapper
 from adcompiler.runtime.arguments.ragged_arrays import offsets_in, with_offsets
 from adcompiler.runtime.arguments.signature import wrapper_of
 from adcompiler.runtime.arguments.tangents import as_cotangent
-from adcompiler.runtime.programs.lengths import nominal
+from adcompiler.runtime.programs.call_lengths import nominal
 from adcompiler.runtime.programs.program import Derivative, Program
 from adcompiler.runtime.programs.snapshot import read_only, snapshot
 

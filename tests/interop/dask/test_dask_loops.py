@@ -110,14 +110,14 @@ def test_threads_do_not_change_bits_of_loops():
 
 def test_iterations_share_programs():
     """A loop over passes makes as many programs as a short one."""
-    from adcompiler.interop.dask.worker import Program
+    from adcompiler.interop.dask.worker import StageProgram
 
-    def programs(steps: int) -> set[Program]:
+    def programs(steps: int) -> set[StageProgram]:
         f = interpreted(
             f"def f(x, a):\n    for i in range({steps}):\n        a = a - mean(tanh(a * x - i))\n    return a"
         )
         graph = f(da.from_array(x, 10), 0.3).__dask_graph__()
-        return {task for task in graph.values() if isinstance(task, Program)}
+        return {task for task in graph.values() if isinstance(task, StageProgram)}
 
     assert len(programs(12)) == len(programs(9))
 
