@@ -72,8 +72,7 @@ class Function(Traceable, Displayed):
 
     def seen(self, types: Types) -> None:
         """Remember the types of the last call, and drop the fast path of others."""
-        super().seen(types)
-        self.__call__ = self._call
+        self._last, self.__call__ = types, self._call
 
     @property
     def __signature__(self) -> inspect.Signature:

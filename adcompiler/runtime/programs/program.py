@@ -37,6 +37,7 @@ from adcompiler.runtime.arguments.ragged_arrays import with_rows
 from adcompiler.runtime.programs.backends import Executable, maker, optimised
 from adcompiler.runtime.programs.call_lengths import CallLengths, nominal
 from adcompiler.targets.buffers import Into
+from adcompiler.targets.cpu.inline_cache import fast_path, fits
 
 MOST_FAST_PATHS = 100
 FLAT = object()  # the structure of results that do not nest
@@ -152,6 +153,7 @@ class Program:
         self.lengths = CallLengths(func, constraints)
         self.sizes = self.lengths.sizes
         self.scalars = [(k, NUMPY[r.dtype].type) for k, r in enumerate(func.results) if not r.rank]
+        self.has_fast_paths = not (func.counts or any(isinstance(r, Input) for r in func.results))
         self.fast_paths: dict[tuple[Any, ...], Callable[..., Any]] = {}  # by general way, lengths, classes
         self.runners: dict[tuple[int, ...], Callable[..., Any]] = {}  # by the lengths
         self.staged: dict[tuple[int, ...], Callable[..., Any]] = {}  # compiled by an engine, likewise
@@ -255,7 +257,7 @@ class Program:
     def run(self, sizes: Sequence[int], args: Sequence[Any], plain: bool, into: Into = None) -> list[Any]:
         """The results, flat, for lengths that fit."""
         try:
-            found = self.executable(sizes, args, into)
+            found = (self._executable or self.executable)(sizes, args, into)
         except MemoryError as error:
             raise LimitError(
                 f"{self.func.name} needs more memory than available", remedy=self.lengths.shapes(args)
@@ -278,9 +280,7 @@ class Program:
     ) -> Callable[..., Any]:
         """What answers calls like that with `args`: a function that does so at once, or `general`, where
         arguments must be converted or looked into."""
-        from adcompiler.targets.cpu.inline_cache import fast_path, fits
-
-        if self.func.counts or not all(map(fits, types, args)):
+        if not (self.has_fast_paths and all(map(fits, types, args))):
             return general
         key = (general, *sizes, *map(type, args))  # pairs and numbers go other general ways
         if key not in self.fast_paths and len(self.fast_paths) < MOST_FAST_PATHS:
@@ -293,13 +293,12 @@ class Program:
     ) -> Callable[..., Sequence[Any]]:
         """What runs the program on values like these, and gives its results flat: by a fast path if there is
         one."""
-        from adcompiler.targets.cpu.inline_cache import fast_path, fits
 
         def general(*values: Any) -> Sequence[Any]:
             return self.run(sizes, values, False)
 
         types = [ArgType(i.dtype) for i in self.func.inputs]
-        if self.func.counts or not all(map(fits, types, values)):
+        if not (self.has_fast_paths and all(map(fits, types, values))):
             return general
         flat = (None,) * len(self.func.results)
         return fast_path(self.executable, sizes, types, values, flat, plain, general) or general

@@ -74,7 +74,7 @@ class Traceable:
 
     def specialise(self, types: Types, values: Sequence[Any] | None = None) -> Program:
         """The program for these types, as those of the last call."""
-        found = self.program(types, values)
+        found = self._programs.get(types) or self.program(types, values)
         self.seen(types)
         return found
 
@@ -89,19 +89,23 @@ class Traceable:
         bound = bind(self.__name__, self.parameters, args, keywords)
         types: list[Any] = []
         values: list[Any] = []
+        plain, undecided = True, False
         for parameter, arg in zip(self.parameters if rows else self._each_item, bound, strict=True):
             kind, value = describe(parameter, arg)
             types.append(kind)
             if isinstance(kind, ArgType):
                 values.append(value)
+                plain, undecided = plain and kind.weak, undecided or kind.open
             elif isinstance(kind, Container):
                 values += value
+                plain, undecided = plain and is_of_numbers(kind), undecided or is_open(kind)
         found = tuple(types)
         if self.batched:
             check_batches(self, found, bound)
-        if any(map(is_open, found)):
+        if undecided:
             found, values = convert_lists(self, found, values)
-        return found, values, all(map(is_of_numbers, found))
+            plain = all(map(is_of_numbers, found))
+        return found, values, plain
 
     def bind(self, args: Sequence[Any], keywords: Mapping[str, Any] = {}, rows: bool = True) -> Bound:
         """The program for the types of a call, on its arguments; without `rows`, item by item.
