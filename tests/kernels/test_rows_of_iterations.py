@@ -46,6 +46,14 @@ def attended(q: f64[b, t, e], k: f64[b, t, e], v: f64[b, t, e]):
 """
 
 
+MESSAGES = """
+def messages(x: f64[n, d], a: i64[e], b: i64[e], W: f64[d, h], V: f64[h, d], steps: i64):
+    for _ in range(steps):
+        x = x + 0.1 * segment_sum(tanh((x[a] - x[b]) @ W) @ V, b, n)
+    return sum(x**2)
+"""
+
+
 def texts(func):
     """A line for each line of a kernel that calls a function of mathematics."""
     lines = emit(scheduled(func)).text.splitlines()
@@ -68,6 +76,20 @@ def test_a_function_takes_the_place_of_what_it_is_computed_from():
         np.testing.assert_allclose(one, other, rtol=1e-12)
     assert f.show("kernel").count("exp(") == 1
     adc.check_grad(adc.grad(adc.compile(ATTENTION)), *args)
+
+
+def test_iterations_of_loops_have_rows():
+    """A function stands in a loop of its own, which is vectorised, not around the loop that reads it."""
+    random = np.random.default_rng(1)
+    x, w, v = (random.standard_normal(s) for s in ((4, 3), (3, 5), (5, 3)))
+    args = x, np.array([0, 1, 2, 3, 0]), np.array([1, 2, 3, 0, 2]), w, v, 3
+    f, slow = (adc.compile(MESSAGES, backend=b) for b in ("cpu", "numpy"))
+    np.testing.assert_allclose(f(*args), slow(*args), rtol=1e-12)
+    lines = iter(f.show("kernel").splitlines())
+    row = next(line for line in lines if "= math.tanh" in line)
+    assert "[" in row.partition(" = ")[0], "stored"
+    assert not next(lines).startswith(row[: len(row) - len(row.lstrip())]), "the loop ends there"
+    adc.check_grad(adc.grad(f, ("x", "W", "V")), *args)
 
 
 @pytest.mark.parametrize("n", [1, 7, 100])

@@ -6,181 +6,45 @@ become arrays, and the program is scheduled again; candidates that the new sched
 inlined again. In order: rows of one iteration of a nest, values that take longer to recompute than to read,
 and values in the memory of results.
 
-Bodies of program loops are left unchanged: an iteration has no separate nests, except those that threads
-share, and a value of one iteration is in cache when the next statement reads it.
+Bodies of program loops have rows alone (`_recurrence` in `schedule.py`): an iteration has no separate nests,
+except those that threads share, and a value of one iteration is in cache when the next statement reads it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from adcompiler.analysis.loop_order import is_short
-from adcompiler.ir import loop as loop_node
-from adcompiler.ir.nodes import Apply, Array, Element, Func, Index, Map, Read, Reduce, Select
-from adcompiler.ir.origins import follow
-from adcompiler.ir.ruled import Ruled
+from adcompiler.ir.nodes import Apply, Array, Element, Func, Map, Select
 from adcompiler.ir.walk import (
-    Rewriter,
     elements_of,
     is_computed,
     is_small,
     postorder,
-    rewrite,
-    substitute,
-    with_elements,
 )
+from adcompiler.kernels.schedule import rows
+from adcompiler.kernels.schedule.rows import Candidate, Materialiser, Part, Use, uses
 from adcompiler.kernels.schedule.schedule import CPU, Style, schedule
 from adcompiler.kernels.schedule.schedule_tree import Loop, Schedule, Task, reads_of
-from adcompiler.ops.costs import is_costly, is_function, nanoseconds
-
-
-class Part(NamedTuple):
-    """An element within an array, and its axes, outermost first."""
-
-    element: Element
-    axes: tuple[int, ...]
-
-    @property
-    def places(self) -> dict[int, Element]:
-        """Its axes in a separate array."""
-        return {axis: Index(p) for p, axis in enumerate(self.axes)}
-
-    @property
-    def own(self) -> Element:
-        """The element of a separate array."""
-        return substitute(self.element, self.places)
-
-
-class Use(NamedTuple):
-    """A part computed by a task of the schedule's item number `nest`."""
-
-    nest: int
-    task: Task
-    part: Part
-
-
-class Candidate(NamedTuple):
-    """A value that may become an array and replace some uses. It may share the memory of the result
-    `buffer`, and be stored along all axes but the first `dropped` ones, if not along one alone."""
-
-    uses: tuple[Use, ...]
-    buffer: Array | None = None
-    dropped: int | None = None
-
-
-def uses(made: Schedule, parts: Callable[[Task], Iterable[Part]]) -> dict[Element, list[Use]]:
-    """The parts of the tasks of all nests, in schedule order, grouped by the element of the separate array.
-
-    Tasks whose loops have bounds are skipped: the array would be computed where it is not needed.
-    """
-    found: dict[Element, list[Use]] = {}
-    for k, nest in enumerate(made.body):
-        for task in nest.tasks if isinstance(nest, Loop) else ():
-            if not isinstance(task.array, Map | Reduce) or any(loop.bounds for loop in task.loops):
-                continue
-            memos: dict[tuple[int, ...], dict[Element, Element]] = {}
-            for part in parts(task):
-                own = substitute(part.element, part.places, memos.setdefault(part.axes, {}))
-                found.setdefault(own, []).append(Use(k, task, part))
-    return found
-
-
-class Materialiser(Rewriter):
-    """Turns parts of arrays into separate arrays, listed in `made`. Parts must come after the parts they
-    contain."""
-
-    def __init__(self, candidates: Sequence[Candidate]) -> None:
-        super().__init__()
-        self.parts: dict[Array, list[Part]] = {}
-        for candidate in candidates:
-            for _, task, part in candidate.uses:
-                self.parts.setdefault(task.array, []).append(part)
-        self.made: dict[tuple[Array, Part], Array] = {}
-
-    def of(self, candidate: Candidate) -> Array:
-        """The array of a candidate, as read by its buffer."""
-        uses = candidate.uses
-        task, part = next((u.task, u.part) for u in uses if candidate.buffer in (None, u.task.array))
-        return self.made[task.array, part]
-
-    def inner(self, loop: loop_node.Loop | Ruled) -> None:
-        """Bodies of loops have no separate nests."""
-        return None
-
-    def _rebuilt(self, array: Array) -> Array:
-        new = super()._rebuilt(array)
-        places: dict[Element, Element] = {}
-        for part in self.parts.get(array, ()):
-            (element,) = rewrite((self.elements[part.element],), lambda e: e, dict(places))
-            own = Map(tuple(new.domain[k] for k in part.axes), substitute(element, part.places))
-            self.made[array, part] = own
-            follow({part.element: own})
-            places[self.elements[part.element]] = Read(own, tuple(Index(k) for k in part.axes))
-        if not places:
-            return new
-        return with_elements(new, lambda elements: rewrite(elements, lambda e: e, dict(places)))
-
-
-# -- scratchpads -------------------------------------------------------------------------------------
-# Scratchpads: costly values that several loops of one iteration of a nest read are computed once, into
-# a row.
-#
-# A costly part over two long axes is recomputed wherever it is read (`passes/arrays/hoist.py`): stored,
-# it could take more memory than all the inputs. If all readers run in the same iteration of a nest, one
-# row per block is enough; only the schedule shows this. Such a part becomes an array if several loops
-# compute it, or one loop that contains others, where function calls are not vectorised.
+from adcompiler.ops.costs import is_function, nanoseconds
 
 
 class Rows:
     """Values stored as rows shared within one iteration of the loops around."""
 
     def candidates(self, func: Func, made: Schedule, style: Style) -> Sequence[Candidate]:
-        """The costly values over the outer axes of a nest and one other axis that several loops need."""
-        shared = filter(_is_shared, uses(made, _of_a_row).values() if style.rows else ())
-        stored = {t.array: len(t.dropped) for t in made.tasks if t.stored}
-        return [
-            Candidate((use,), dropped=_dropped_below(use.part, stored)) for found in shared for use in found
-        ]
+        """The costly values that several loops of an iteration need, if a block has an order."""
+        return rows.candidates(made) if style.rows else ()
 
     def holds(self, candidate: Candidate, array: Array, result: Array | None, made: Schedule) -> bool:
-        """Whether at most a row is stored, or no more than was stored of what the value is computed from."""
-        most = array.rank - 1 if candidate.dropped is None else candidate.dropped
-        return any(t.array is array and (not t.stored or len(t.dropped) >= most) for t in made.tasks)
+        """Whether a row is enough."""
+        return rows.is_row(candidate, array, made)
 
     def pays(self, before: Schedule, after: Schedule, count: int) -> bool:
         """Always: a row is in cache."""
         return True
-
-
-def _dropped_below(part: Part, stored: Mapping[Array, int]) -> int | None:
-    """How many axes are dropped of an array in cache from which a function is computed point by point: as
-    much of the function may be stored, and often takes its place."""
-    if not is_function(part.element):
-        return None
-    places = {Index(axis) for axis in part.axes}
-    reads = (e for e in elements_of((part.element,)) if isinstance(e, Read))
-    plain = (r.array for r in reads if r.array.rank == len(places) and {*r.args} == places)
-    return min((k for k in map(stored.get, plain) if k), default=None)
-
-
-def _is_shared(found: Sequence[Use]) -> bool:
-    """Whether several loops compute a value, or one with loops inside."""
-    loops = {use.task.loops[use.task.order.index(use.part.axes[-1])] for use in found}
-    return len(loops) > 1 or any(isinstance(item, Loop) for loop in loops for item in loop.body)
-
-
-def _of_a_row(task: Task) -> Iterator[Part]:
-    """The costly operations over outer axes and one other, which is long."""
-    for e in elements_of(task.array.elements):
-        outer = task.order[: len(e.axes) - 1]
-        inner = e.axes.difference(outer)
-        if outer and len(inner) == 1 and is_costly(e):
-            (axis,) = inner
-            if not is_short(task.array.domain[axis]):
-                yield Part(e, (*outer, axis))
 
 
 # -- recomputation -----------------------------------------------------------------------------------

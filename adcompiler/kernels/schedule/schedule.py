@@ -43,6 +43,7 @@ from adcompiler.ir.walk import (
 )
 from adcompiler.kernels.schedule.branches import ALWAYS, Conditions, Needs, meet, needs
 from adcompiler.kernels.schedule.carried_updates import InPlace, in_place, scattered
+from adcompiler.kernels.schedule.rows import with_rows
 from adcompiler.kernels.schedule.schedule_tree import (
     UNNUMBERED,
     Loop,
@@ -215,7 +216,6 @@ def _recurrence(loop: loop_node.Loop, numbers: Iterator[int], style: Style) -> R
     new |= dict(zip(slots, (*carried, *rows, *consts), strict=True))
     read = [Map(r.shape, element_of(r)) if isinstance(r, Slot) else r for r in with_store_loops(loop)]
     roots = _Open(read, new, stand, rows, whole, number).run(read)
-    results, outs = roots[: len(carried)], roots[len(carried) : len(carried) + len(loop.outs)]
     given: dict[Array, object] = dict.fromkeys((*carried, *rows, *consts))
     before: Schedule | None = None
     if loop.test is not None:
@@ -223,14 +223,25 @@ def _recurrence(loop: loop_node.Loop, numbers: Iterator[int], style: Style) -> R
         for task in before.tasks:
             task.stored, task.within = task.array.rank > 0, 0  # the iteration may read it
         given |= dict.fromkeys(t.array for t in before.tasks)
-    kept = (*results, *outs, *roots[len(results) + len(outs) :])
     ranges: dict[Element, Range] = {}
     if loop.length is not None:
         ranges[Index(number)] = up_to(loop.length)
-    updates = tuple(_update(s, r, kept, ranges) for s, r in zip(carried, results, strict=True))
-    made = [a for u in updates for a in (u.arrays if isinstance(u, InPlace) else [u])]
-    made += _placing([u for u in updates if isinstance(u, InPlace)], {*arrays_of([*made, *outs]), *given})
-    iteration = _arranged([*made, *outs], given, numbers, style)
+
+    def arranged(roots: Sequence[Array]) -> tuple[Schedule, tuple[Array | InPlace, ...]]:
+        pairs = zip(carried, roots, strict=False)
+        outs = roots[len(carried) : len(carried) + len(loop.outs)]
+        updates = tuple(_update(s, r, roots, ranges) for s, r in pairs)
+        made = [a for u in updates for a in (u.arrays if isinstance(u, InPlace) else [u])]
+        made += _placing([u for u in updates if isinstance(u, InPlace)], {*arrays_of([*made, *outs]), *given})
+        return _arranged([*made, *outs], given, numbers, style), updates
+
+    iteration, updates = arranged(roots)
+    if style.rows:
+        stored = with_rows(roots, iteration, lambda roots: arranged(roots)[0])
+        if stored is not roots:
+            roots = tuple(stored)
+            iteration, updates = arranged(roots)
+    outs = roots[len(carried) : len(carried) + len(loop.outs)]
     test = None if loop.test is None else roots[-1]
     return Recurrence(
         loop.items[0],
