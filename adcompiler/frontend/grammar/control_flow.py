@@ -50,17 +50,13 @@ def break_flag(loop: tree.For | tree.While) -> str:
     return f"break:{loop.span.line}:{loop.span.column}"
 
 
-def unless(flag: str, statements: tuple[tree.Statement, ...]) -> tuple[tree.Statement, ...]:
-    """Statements that run unless a flag is set."""
-    return tuple(tree.If(s.span, tree.Name(s.span, flag), (), statements) for s in statements[:1])
-
-
 def with_else(loop: tree.For | tree.While, otherwise: tuple[tree.Statement, ...]) -> tree.If:
     """A loop with an `else`, which runs unless a `break` left the loop."""
     span, flag = loop.span, break_flag(loop)
     before = tree.Assign(span, (tree.Name(span, flag),), tree.Name(span, "False"))
     breaks = leaves(loop.body, "break")
-    body = (before, loop, *unless(flag, otherwise)) if breaks else (loop, *otherwise)
+    end = tree.If(span, tree.Name(span, flag), (), otherwise)
+    body = (before, loop, end) if breaks else (loop, *otherwise)
     return tree.If(span, tree.Name(span, "True"), body, ())
 
 

@@ -69,11 +69,13 @@ def _after(condition: Element, array: Array, before: Array, changed: Changed) ->
             return None
         stores.append(array)
         array = base.array
+    earlier = Replace(dict(changed))
     for store in reversed(stores):  # a store reads the conditional results of earlier stores
-        (now,) = Replace(dict(changed)).run((store,)) if changed else (store,)
+        (now,) = earlier.run((store,)) if changed else (store,)
         assert isinstance(now, Map)
         assert isinstance(now.body, Select)
-        array = changed[store] = Map(now.shape, _stored(condition, now.body, now.body.otherwise, {}))
+        array = Map(now.shape, _stored(condition, now.body, now.body.otherwise, {}))
+        changed[store] = earlier.arrays[store] = array
     return array
 
 

@@ -9,18 +9,29 @@ returned value and breaks; the code after the loop returns that value.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 
 from adcompiler.errors import Span
 from adcompiler.frontend.grammar import tree
-from adcompiler.frontend.grammar.control_flow import break_flag, ends, leaves, returns, unless
+from adcompiler.frontend.grammar.control_flow import break_flag, ends, leaves, returns
 from adcompiler.frontend.values.values import RESULT, AnyValue
 
 RETURNED = "return"  # the name of the flag; no variable can have it, nor RESULT
 Loop: TypeAlias = tree.For | tree.While
 LoopT = TypeVar("LoopT", bound=Loop)
 Block: TypeAlias = tuple[tree.Statement, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Exit(tree.If):
+    """An `if` that may leave an iteration, or with what runs if it has not been left. Stores inside are made
+    under its condition (`masked_stores.py`)."""
+
+
+def unless(flag: str, statements: Block) -> Block:
+    """Statements that run unless a flag is set."""
+    return tuple(Exit(s.span, tree.Name(s.span, flag), (), statements) for s in statements[:1])
 
 
 def without_returns(loop: LoopT) -> LoopT:
@@ -68,7 +79,7 @@ def _flagged(statements: Block, left: str, broken: str) -> Block:
                 elif ends(otherwise):
                     body, rest = (*body, *rest), ()
                 body, otherwise, rest = (_flagged(part, left, broken) for part in (body, otherwise, rest))
-                return (*before, tree.If(span, test, body, otherwise), *unless(left, rest))
+                return (*before, Exit(span, test, body, otherwise), *unless(left, rest))
     return statements
 
 

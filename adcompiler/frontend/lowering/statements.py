@@ -10,7 +10,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from adcompiler.errors import DtypeError, Error, LimitError, OutOfRangeError, ParseError, ShapeError, Span
 from adcompiler.frontend.grammar import tree
-from adcompiler.frontend.grammar.control_flow import appended, assigned, returned, returns, unless
+from adcompiler.frontend.grammar.control_flow import appended, assigned, returned, returns
 from adcompiler.frontend.indexing.annotations import annotate
 from adcompiler.frontend.indexing.iterables import Iterable, iterable, literal, unpacked
 from adcompiler.frontend.indexing.masked_stores import Changed, masked, read_anew
@@ -32,10 +32,12 @@ from adcompiler.frontend.lowering.expressions import (
 from adcompiler.frontend.lowering.list_append import append, growing, lists_of, refuse_lists, with_one_append
 from adcompiler.frontend.lowering.loop_exits import (
     RETURNED,
+    Exit,
     Loop,
     LoopT,
     is_endless,
     nothing,
+    unless,
     without_leaves,
     without_returns,
 )
@@ -275,25 +277,28 @@ class Lowering(Context):
         if one is NEVER or other is NEVER:
             scope.update(otherwise if one is NEVER else then)
             return NEVER if one is other else None
-        self.merge(test, then, otherwise, scope, names, statement.span)
+        masks = isinstance(statement, Exit)
+        self.merge(test, then, otherwise, scope, names, masks, statement.span)
         fork.keep_distinct(names, scope, then, otherwise)
         return None
 
     def merge(
-        self, test: Value, then: Scope, otherwise: Scope, scope: Scope, names: Sequence[str], span: Span
-    ) -> None:
-        """Set names to their values after either branch."""
+        self, test: Value, then: Scope, otherwise: Scope, scope: Scope, names: Sequence[str], masks: bool,
+        span: Span,
+    ) -> None:  # fmt: skip
+        """Set names to their values after either branch. With `masks`, an array is not selected if a branch
+        only stores elements in it: the stores are made under the condition."""
         names = [n for n in names if n in then or n in otherwise]
-        changed, stores = Changed(), dict[str, Value | None]()
+        changed, stores = Changed(), dict[str, Value]()
         for name in names:
-            stores[name] = masked(test, then.get(name), otherwise.get(name), changed)
+            if masks and (store := masked(test, then.get(name), otherwise.get(name), changed)) is not None:
+                stores[name] = store
         for name in names:
-            store = stores[name]
-            if store is None:
+            if name not in stores:
                 one, other = (read_anew(branch.get(name), changed) for branch in (then, otherwise))
                 scope[name] = self.chosen(test, name, one, other, span)
             else:
-                bound = self.bind(name, store, span)
+                bound = self.bind(name, stores[name], span)
                 scope[name] = self.aliases.either(bound, then.get(name), otherwise.get(name))
 
     def chosen(self, test: Value, what: str, then: AnyValue, otherwise: AnyValue, span: Span) -> AnyValue:
