@@ -46,7 +46,9 @@ from adcompiler.ir.walk import (
     operands,
     postorder,
     read_by,
+    substitute,
     with_args,
+    with_elements,
 )
 from adcompiler.ops.build import apply
 from adcompiler.ops.costs import NOMINAL_ROW, costly, is_costly
@@ -61,19 +63,21 @@ def outlined(roots: Sequence[Array]) -> tuple[Array, ...]:
 
 class _Outline(Replace):
     def array(self, array: Array) -> Array:
-        if not isinstance(array, Map):
+        if not isinstance(array, Map | Reduce):
             return array
-        own = identity(array.shape)
-        axes = frozenset(i.axis for i in own if isinstance(i, Index))
+        whole = array.body if isinstance(array, Map) else None
         new: dict[Element, Element] = {}
         arrays: dict[Element, Array] = {}
         for e in elements_of((array.body,)):
             new[e] = made = with_args(e, tuple(new[a] for a in e.args))
-            if e is not array.body and e.axes == axes and _is_function(e):
-                arrays[e] = Map(array.shape, made)
-                new[e] = Read(arrays[e], own)
+            axes = sorted(e.axes)
+            lengths = tuple(array.domain[k] for k in axes)
+            if e is not whole and axes and _is_function(e) and not any(n.axes for n in lengths):
+                own = substitute(made, {k: Index(p) for p, k in enumerate(axes)})
+                arrays[e] = Map(lengths, own)
+                new[e] = Read(arrays[e], tuple(map(Index, axes)))
         follow(arrays, new)
-        return Map(array.shape, new[array.body])
+        return with_elements(array, lambda elements: tuple(new[e] for e in elements), lambda shape: shape)
 
 
 def _is_function(element: Element) -> bool:

@@ -112,7 +112,7 @@ def candidates(made: Schedule) -> list[Candidate]:
     """The costly values over the outer axes of a nest and one other axis that several loops need."""
     stored = {t.array: len(t.dropped) for t in made.tasks if t.stored}
     shared = filter(_is_shared, uses(made, _of_a_row).values())
-    return [Candidate((use,), dropped=_dropped_below(use.part, stored)) for found in shared for use in found]
+    return [Candidate((use,), dropped=_dropped(use, stored)) for found in shared for use in found]
 
 
 def is_row(candidate: Candidate, array: Array, made: Schedule) -> bool:
@@ -140,9 +140,13 @@ def with_rows(
     return roots
 
 
-def _dropped_below(part: Part, stored: Mapping[Array, int]) -> int | None:
-    """How many axes are dropped of an array in cache from which a function is computed point by point: as
-    much of the function may be stored, and often takes its place."""
+def _dropped(use: Use, stored: Mapping[Array, int]) -> int | None:
+    """How many axes are dropped of an array that is stored in any case: the value itself, or one in cache
+    from which a function is computed point by point. As much of the function may be stored, and often takes
+    its place."""
+    part = use.part
+    if Map(tuple(use.task.array.domain[k] for k in part.axes), part.own) in stored:
+        return 0
     if not is_function(part.element):
         return None
     places = {Index(axis) for axis in part.axes}
