@@ -71,10 +71,9 @@ class _Outline(Replace):
         for e in elements_of((array.body,)):
             new[e] = made = with_args(e, tuple(new[a] for a in e.args))
             axes = sorted(e.axes)
-            lengths = tuple(array.domain[k] for k in axes)
-            if e is not whole and axes and _is_function(e) and not any(n.axes for n in lengths):
+            if (axes or not array.domain) and e is not whole and _is_function(e):
                 own = substitute(made, {k: Index(p) for p, k in enumerate(axes)})
-                arrays[e] = Map(lengths, own)
+                arrays[e] = Map(tuple(array.domain[k] for k in axes), own)
                 new[e] = Read(arrays[e], tuple(map(Index, axes)))
         follow(arrays, new)
         return with_elements(array, lambda elements: tuple(new[e] for e in elements), lambda shape: shape)
