@@ -8,7 +8,7 @@ or one loop that contains others, where function calls are not vectorised.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from adcompiler.analysis.loop_order import is_short
@@ -108,11 +108,12 @@ class Materialiser(Rewriter):
         return with_elements(new, lambda elements: rewrite(elements, lambda e: e, dict(places)))
 
 
-def candidates(made: Schedule) -> list[Candidate]:
-    """The costly values over the outer axes of a nest and one other axis that several loops need."""
+def candidates(made: Schedule, roots: Collection[Array] = ()) -> list[Candidate]:
+    """The costly values over the outer axes of a nest and one other axis that several loops need. Those among
+    `roots` are stored in full in any case."""
     stored = {t.array: len(t.dropped) for t in made.tasks if t.stored}
     shared = filter(_is_shared, uses(made, _of_a_row).values())
-    return [Candidate((use,), dropped=_dropped(use, stored)) for found in shared for use in found]
+    return [Candidate((use,), dropped=_dropped(use, stored, roots)) for found in shared for use in found]
 
 
 def is_row(candidate: Candidate, array: Array, made: Schedule) -> bool:
@@ -128,7 +129,7 @@ def with_rows(
     """The roots of an iteration of a loop, which `made` computes, with rows stored that a schedule of them
     confirms."""
     known = set(arrays_of(roots))
-    wanted = [c for c in candidates(made) if all(use.task.array in known for use in c.uses)]
+    wanted = [c for c in candidates(made, roots) if all(use.task.array in known for use in c.uses)]
     while wanted:
         changed = Materialiser(wanted)
         new = changed.run(roots)
@@ -140,12 +141,12 @@ def with_rows(
     return roots
 
 
-def _dropped(use: Use, stored: Mapping[Array, int]) -> int | None:
+def _dropped(use: Use, stored: Mapping[Array, int], roots: Collection[Array]) -> int | None:
     """How many axes are dropped of an array that is stored in any case: the value itself, or one in cache
     from which a function is computed point by point. As much of the function may be stored, and often takes
     its place."""
     part = use.part
-    if Map(tuple(use.task.array.domain[k] for k in part.axes), part.own) in stored:
+    if Map(tuple(use.task.array.domain[k] for k in part.axes), part.own) in roots:
         return 0
     if not is_function(part.element):
         return None
@@ -162,13 +163,12 @@ def _is_shared(found: Sequence[Use]) -> bool:
 
 
 def _of_a_row(task: Task) -> Iterator[Part]:
-    """The costly operations over outer axes and one other, which is long, but for one that is an array."""
-    whole = task.array.body if isinstance(task.array, Map) else None
+    """The costly operations over outer axes and one other, which is long."""
     for e in elements_of(task.array.elements):
         axes = e.axes.intersection(task.order)  # others are those of loops around an iteration
         outer = task.order[: len(axes) - 1]
         inner = axes.difference(outer)
-        if outer and len(inner) == 1 and is_costly(e) and e is not whole:
+        if outer and len(inner) == 1 and is_costly(e):
             (axis,) = inner
             if not is_short(task.array.domain[axis]):
                 yield Part(e, (*outer, axis))

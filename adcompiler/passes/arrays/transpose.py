@@ -16,6 +16,7 @@ from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import Array, Const, Element, Func, Index, Map, Read, Reduce
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, substitute, uses
+from adcompiler.passes.algebra.strict import strict_elements
 
 
 def transpose(func: Func) -> Func:
@@ -93,6 +94,7 @@ def _last_axes(roots: tuple[Array, ...]) -> dict[Array, int]:
     """
     votes: dict[Array, Counter[int]] = {}
     fixed = set(roots)
+    fixed.update(e.array for e in strict_elements(roots) if isinstance(e, Read))  # another order, other bits
     for array in arrays_of(roots):
         if not isinstance(array, Reduce | Map):
             fixed.update(uses((array,)))

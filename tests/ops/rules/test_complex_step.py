@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -79,7 +80,11 @@ def test_an_error_below_the_reach_of_differences_is_seen(monkeypatch):
     class Off(check.Gradient):
         def specialise(self, types):
             exact = super().specialise(types)
-            return lambda *args: [g * (1 + 1e-9) for g in exact(*args)]
+
+            def bind(values):
+                return SimpleNamespace(run=lambda: [g * (1 + 1e-9) for g in exact.bind(values).run()])
+
+            return SimpleNamespace(bind=bind)
 
     monkeypatch.setattr(check, "Gradient", Off)
     with pytest.raises(adc.GradientError, match=r"with respect to x\[1\] is .* a complex step gives"):
