@@ -372,6 +372,23 @@ class Rewriter:
         )
 
 
+class SingleReaders(Rewriter):
+    """A rewriter that knows which arrays of a program, or of a body, have one reader; `single` has them."""
+
+    def __init__(self, roots: Sequence[Array]) -> None:
+        super().__init__()
+        self.single = {array for array, count in uses(roots).items() if count == 1}
+
+    def inner(self, loop: Loop | Ruled) -> Rewriter | None:
+        return type(self)(loop.roots)
+
+    def _rebuilt(self, array: Array) -> Array:
+        new = super()._rebuilt(array)
+        if array in self.single:
+            self.single.add(new)
+        return new
+
+
 class _Once(Rewriter):
     """A body, which has `slots`, for a `loop` of whose consts some have become one: each has one slot then.
 

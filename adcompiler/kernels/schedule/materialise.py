@@ -214,14 +214,20 @@ def scheduled(func: Func, style: Style = CPU) -> Scheduled:
 def materialised(made: Scheduled, reason: Reason, style: Style) -> Scheduled:
     """The program with arrays for the candidates of one kind that the new schedule confirms."""
     wanted = list(reason.candidates(made.func, made.schedule, style))
-    while wanted:
-        changed = Materialiser(wanted)
+
+    def again(changed: Materialiser) -> tuple[Func, Schedule]:
         func = changed.func(made.func)
-        again = schedule(func, style)
-        results_of = {c: None if c.buffer is None else changed.arrays[c.buffer] for c in wanted}
-        kept = [c for c in wanted if reason.holds(c, changed.of(c), results_of[c], again)]
-        if kept == wanted:
-            buffers = {changed.of(c): result for c, result in results_of.items() if result is not None}
-            return Scheduled(func, again, buffers) if reason.pays(made.schedule, again, len(wanted)) else made
-        wanted = kept
-    return made
+        return func, schedule(func, style)
+
+    def result(candidate: Candidate, changed: Materialiser) -> Array | None:
+        return None if candidate.buffer is None else changed.arrays[candidate.buffer]
+
+    def holds(candidate: Candidate, changed: Materialiser, now: tuple[Func, Schedule]) -> bool:
+        return reason.holds(candidate, changed.of(candidate), result(candidate, changed), now[1])
+
+    found = rows.confirmed(wanted, again, holds)
+    if found is None:
+        return made
+    kept, changed, (func, after) = found
+    buffers = {changed.of(c): array for c in kept if (array := result(c, changed)) is not None}
+    return Scheduled(func, after, buffers) if reason.pays(made.schedule, after, len(kept)) else made

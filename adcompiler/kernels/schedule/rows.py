@@ -9,7 +9,7 @@ or one loop that contains others, where function calls are not vectorised.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from adcompiler.analysis.loop_order import is_short
 from adcompiler.ir import loop as loop_node
@@ -19,6 +19,9 @@ from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, rewrite, substitute, with_elements
 from adcompiler.kernels.schedule.schedule_tree import Loop, Schedule, Task
 from adcompiler.ops.costs import is_costly, is_function
+
+T = TypeVar("T")
+Arranged: TypeAlias = tuple[Schedule, T]  # a schedule, and what it was made of
 
 
 class Part(NamedTuple):
@@ -123,22 +126,36 @@ def is_row(candidate: Candidate, array: Array, made: Schedule) -> bool:
     return any(t.array is array and (not t.stored or len(t.dropped) >= most) for t in made.tasks)
 
 
-def with_rows(
-    roots: Sequence[Array], made: Schedule, schedule: Callable[[Sequence[Array]], Schedule]
-) -> Sequence[Array]:
-    """The roots of an iteration of a loop, which `made` computes, with rows stored that a schedule of them
-    confirms."""
-    known = set(arrays_of(roots))
-    wanted = [c for c in candidates(made, roots) if all(use.task.array in known for use in c.uses)]
+def confirmed(
+    wanted: Sequence[Candidate],
+    schedule: Callable[[Materialiser], T],
+    holds: Callable[[Candidate, Materialiser, T], bool],
+) -> tuple[Sequence[Candidate], Materialiser, T] | None:
+    """The candidates that hold in a schedule with all of them, with that schedule; None if there are none."""
     while wanted:
         changed = Materialiser(wanted)
-        new = changed.run(roots)
-        again = schedule(new)
-        kept = [c for c in wanted if is_row(c, changed.of(c), again)]
+        again = schedule(changed)
+        kept = [c for c in wanted if holds(c, changed, again)]
         if kept == wanted:
-            return new
+            return wanted, changed, again
         wanted = kept
-    return roots
+    return None
+
+
+def with_rows(
+    roots: Sequence[Array], made: Arranged[T], schedule: Callable[[Sequence[Array]], Arranged[T]]
+) -> tuple[Sequence[Array], Arranged[T]]:
+    """The roots of an iteration of a loop, which `made` computes, with the rows that a schedule of them
+    confirms, and that schedule."""
+    known = set(arrays_of(roots))
+    wanted = [c for c in candidates(made[0], roots) if all(use.task.array in known for use in c.uses)]
+
+    def again(changed: Materialiser) -> tuple[Sequence[Array], Arranged[T]]:
+        new = changed.run(roots)
+        return new, schedule(new)
+
+    found = confirmed(wanted, again, lambda c, changed, now: is_row(c, changed.of(c), now[1][0]))
+    return (roots, made) if found is None else found[2]
 
 
 def _dropped(use: Use, stored: Mapping[Array, int], roots: Collection[Array]) -> int | None:

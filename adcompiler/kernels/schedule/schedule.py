@@ -235,14 +235,10 @@ def _recurrence(loop: loop_node.Loop, numbers: Iterator[int], style: Style) -> R
         made += _placing([u for u in updates if isinstance(u, InPlace)], {*arrays_of([*made, *outs]), *given})
         return _arranged([*made, *outs], given, numbers, style), updates
 
-    iteration, updates = arranged(roots)
-    if style.rows:
-        stored = with_rows(roots, iteration, lambda roots: arranged(roots)[0])
-        if stored is not roots:
-            roots = tuple(stored)
-            iteration, updates = arranged(roots)
-    outs = roots[len(carried) : len(carried) + len(loop.outs)]
-    test = None if loop.test is None else roots[-1]
+    made = arranged(roots)
+    opened, (iteration, updates) = with_rows(roots, made, arranged) if style.rows else (roots, made)
+    outs = tuple(opened[len(carried) : len(carried) + len(loop.outs)])
+    test = None if loop.test is None else opened[-1]
     return Recurrence(
         loop.items[0],
         (),

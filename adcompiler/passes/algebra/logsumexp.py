@@ -14,14 +14,11 @@ factor that is 1 elsewhere preserves this. The logsumexp of nothing is -inf in b
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import reduce as fold_left
 
-from adcompiler.ir.loop import Loop
-from adcompiler.ir.nodes import Apply, Array, Element, Func, Read, Reduce, const, identity, select
-from adcompiler.ir.ruled import Ruled
+from adcompiler.ir.nodes import Apply, Element, Func, Read, Reduce, const, identity, select
 from adcompiler.ir.types import is_float
-from adcompiler.ir.walk import Rewriter, is_computed, uses
+from adcompiler.ir.walk import SingleReaders, is_computed
 from adcompiler.ops.build import apply
 
 
@@ -30,20 +27,7 @@ def stabilised(func: Func) -> Func:
     return _Shifted(func.roots).func(func)
 
 
-class _Shifted(Rewriter):
-    def __init__(self, roots: Sequence[Array]) -> None:
-        super().__init__()
-        self.single = {array for array, count in uses(roots).items() if count == 1}
-
-    def inner(self, loop: Loop | Ruled) -> Rewriter:
-        return _Shifted(loop.roots)
-
-    def _rebuilt(self, array: Array) -> Array:
-        new = super()._rebuilt(array)
-        if array in self.single:
-            self.single.add(new)
-        return new
-
+class _Shifted(SingleReaders):
     def element(self, element: Element) -> Element:
         match element:
             case Apply(op="add", args=(Read() as a, Apply(op="log", args=(Read() as total,)))):

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import Array, Const, Element, Func, Index, Map, Read, Reduce
 from adcompiler.ir.ruled import Ruled
-from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, substitute, uses
+from adcompiler.ir.walk import Rewriter, SingleReaders, arrays_of, elements_of, substitute, uses
 from adcompiler.passes.algebra.strict import strict_elements
 
 
@@ -34,21 +34,8 @@ def in_order(array: Reduce, axes: Iterable[int]) -> Reduce:
     return Reduce(array.op, shape, reduced, substitute(array.body, places))
 
 
-class _Copies(Rewriter):
+class _Copies(SingleReaders):
     """Replaces transposed copies of sums that nothing else reads."""
-
-    def __init__(self, roots: Iterable[Array]) -> None:
-        super().__init__()
-        self.single = {array for array, count in uses(tuple(roots)).items() if count == 1}
-
-    def inner(self, loop: Loop | Ruled) -> Rewriter | None:
-        return _Copies(loop.roots)
-
-    def _rebuilt(self, array: Array) -> Array:
-        new = super()._rebuilt(array)
-        if array in self.single:
-            self.single.add(new)
-        return new
 
     def array(self, array: Array) -> Array:
         match array:
