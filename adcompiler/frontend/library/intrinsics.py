@@ -137,10 +137,11 @@ def selected(
 
 
 def each(context: Context, arrays: AnyValue, function: FunctionValue, span: Span) -> tuple[AnyValue, ...]:
-    """A function of each of several arrays."""
-    if not isinstance(arrays, tuple):
+    """A function of each of several arrays, in a tuple or a list."""
+    several = getattr(arrays, "written", None) or arrays
+    if not isinstance(several, tuple | list):
         context.fail(ParseError, "this takes a tuple of arrays", span, "write the arrays as (a, b)")
-    values = [rearranging.array(context, "this", x, span) for x in arrays]
+    values = [rearranging.array(context, "this", x, span) for x in several]
     return tuple(context.invoke(function, [value], {}, span) for value in values)
 
 

@@ -25,11 +25,12 @@ np.rot90(c, 1, axes=(2, 0))
 np.append(v, 1.0); np.append(m, n); np.append(m, m[:1], axis=0); np.append(c, c, -1)
 np.insert(v, 2, 7.0); np.insert(m, 1, w, axis=0); np.insert(m, 1, 2.0, axis=1); np.insert(v, 0, 1.0)
 np.delete(v, 2); np.delete(m, 1, axis=0); np.delete(v, -1); np.delete(v, -2)
-np.dstack((m, 2 * m)); np.dstack((v, v)); np.r_[v, w, 1.0, 0:3]; np.r_[m, m]; np.c_[v, v**2]; np.c_[m, v[:4]]
+np.dstack([m, 2 * m]); np.dstack((v, v)); np.r_[v, w, 1.0, 0:3]; np.r_[m, m]; np.c_[v, v**2]; np.c_[m, v[:4]]
 np.c_[m, m]; np.nan_to_num(m); np.select([v > 1, v > 0], [v, v**2]); np.select([m > 0], [m], default=3.0)
 np.polyval(w, v); np.polyval(v, m); np.vander(w); np.vander(v, 3); np.vander(w, increasing=True)
 np.linalg.matrix_power(m[:3], 3); np.linalg.matrix_power(m[:3], 0) + m[:3]; np.linalg.matrix_power(m[:3], -2)
-np.linalg.multi_dot([m, n, m]); np.linalg.cond(m); np.tri(4, 3, -1) * m; np.tri(4) @ m
+np.linalg.multi_dot([m, n, m]); np.linalg.multi_dot([m[:3], m[1:], m[:3]]); np.linalg.cond(m)
+np.tri(4, 3, -1) * m; np.tri(4) @ m
 np.linalg.norm(v, 3); np.linalg.norm(m, 0.5, 1); np.linalg.norm(v, -2); np.linalg.norm(m, 'nuc')
 np.linalg.norm(m, 1); np.linalg.norm(m, -1); np.linalg.norm(m, np.inf); np.linalg.norm(m, -np.inf)
 np.linalg.norm(m, 2); np.linalg.norm(m, -2); np.linalg.norm(c, 1, (0, 1))

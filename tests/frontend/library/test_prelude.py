@@ -7,8 +7,9 @@ import sys
 
 import numpy as np
 import pytest
-from frontend.library.document import PATH, densities, functions
-from ops.rules.plots import shown
+from frontend.library.document import PATH, functions
+from frontend.library.plotted import CALLS, MOVING, columns, pictures
+from ops.rules.plots import picture, shown
 
 import adcompiler as adc
 from adcompiler.frontend.library import prelude
@@ -23,10 +24,24 @@ def test_a_definition_is_documented_and_has_a_signature(name):
     assert str(function.signature).startswith(f"{name}(")
 
 
+ADVICE = "run: PYTHONPATH=tests python tests/frontend/library/document.py"
+
+
 def test_the_reference_is_up_to_date():
-    advice = "run: PYTHONPATH=tests python tests/frontend/library/document.py"
-    assert PATH.read_text() == functions(), advice
-    assert shown(PATH.with_name("distributions.svg")) == [call for call, _ in densities()], advice
+    assert PATH.read_text() == functions(), ADVICE
+    for name, plots in pictures().items():
+        assert shown(PATH.with_name(name)) == [call for call, _ in plots], ADVICE
+
+
+def test_every_function_has_a_plot_or_moves_elements():
+    assert not CALLS.keys() & MOVING
+    assert CALLS.keys() | MOVING == prelude.PRELUDE.keys()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", pictures())
+def test_pictures_are_drawn_the_same_again(name):
+    assert PATH.with_name(name).read_text() == picture(pictures()[name], columns(name)), ADVICE
 
 
 def test_a_signature_shows_the_defaults():

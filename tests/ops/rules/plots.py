@@ -1,7 +1,8 @@
-"""Plots for docs/rules.md: functions of one variable with their derivatives, a picture for each section."""
+"""Plots of functions of one variable with their derivatives; those of docs/rules.md, section by section."""
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -34,7 +35,7 @@ FIRST = {"jn": "2", "iv": "2", "ive": "2", "polygamma": "2"}  # those whose last
 WITHOUT = ("strict", "deg2rad", "rad2deg")
 SECTIONS_SHOWN = [title for title in SECTIONS if not title.startswith(("Comparisons", "Bits"))]
 
-COLUMNS, WIDTH, HEIGHT, TITLE = 5, 144, 112, 20  # of a plot, in pixels; TITLE is the line above it
+TOTAL, HEIGHT, TITLE, SPACE = 720, 112, 20, 16  # pixels: all plots of a row, a plot, the line above it, gaps
 POINTS, MOST = 242, 5.0  # an even number of points, so that 0 is none; values beyond MOST are cut off
 BLUE, ORANGE, GREY, LINE = "#0173b2", "#de8f05", "#57606a", "#d8dee4"
 
@@ -80,24 +81,26 @@ def curve(x: np.ndarray, y: np.ndarray, slope: np.ndarray, low: float, high: flo
     yield part
 
 
-def plot(call: str, between: tuple[float, float], left: float, top: float) -> Iterator[str]:
+def plot(call: str, between: tuple[float, float], left: float, top: float, width: float) -> Iterator[str]:
     """One function with its derivative, at a place of the picture."""
     start, stop = between
     x = np.linspace(start, stop, POINTS)[1:-1]
-    f = adc.compile(call, args="x", backend="numpy")
+    f = adc.compile(f"[{call} for x in points]", args="points", backend="numpy")
     with np.errstate(all="ignore"):
-        y, first, second = (np.broadcast_to(d, x.shape) for d in adc.taylor(f, (x,), (np.ones_like(x),), 2))
+        orders = adc.taylor(f, (x,), (np.ones_like(x),), 2)
+    y, first, second = (np.broadcast_to(1.0 * order, x.shape) for order in orders)
     seen = np.concatenate([y, first])
     seen = seen[np.isfinite(seen)].clip(-MOST, MOST)
     low, high = seen.min() - 0.15, seen.max() + 0.15
 
     def place(a: float, b: float) -> str:
-        across = left + (a - start) / (stop - start) * (WIDTH - 16)
+        across = left + (a - start) / (stop - start) * width
         return f"{across:.1f},{top + (high - b) / (high - low) * (HEIGHT - TITLE):.1f}"
 
-    size = 12 if len(call) < 18 else 10
-    yield f'<text x="{left}" y="{top - 6}" font-family="monospace" font-size="{size}">{call}</text>'
-    box = f'width="{WIDTH - 16}" height="{HEIGHT - TITLE}"'
+    size = next((s for s in (12, 10) if 0.61 * s * len(call) < width + 3), 9)
+    text = html.escape(call, quote=False)
+    yield f'<text x="{left}" y="{top - 6}" font-family="monospace" font-size="{size}">{text}</text>'
+    box = f'width="{width:g}" height="{HEIGHT - TITLE}"'
     yield f'<rect x="{left}" y="{top}" {box} fill="none" stroke="{LINE}"/>'
     for a, b in (((start, 0), (stop, 0)), ((0, low), (0, high))):
         if start <= a[0] <= stop and low <= a[1] <= high:
@@ -105,7 +108,7 @@ def plot(call: str, between: tuple[float, float], left: float, top: float) -> It
     more = f'font-size="9" fill="{GREY}"'
     base = top + HEIGHT - TITLE + 10
     yield f'<text x="{left}" y="{base}" {more}>{start:g}</text>'
-    yield f'<text x="{left + WIDTH - 16}" y="{base}" text-anchor="end" {more}>{stop:g}</text>'
+    yield f'<text x="{left + width:g}" y="{base}" text-anchor="end" {more}>{stop:g}</text>'
     for values, slopes, style in (
         (first, second, f'stroke="{ORANGE}" stroke-dasharray="4 2"'),
         (y, first, f'stroke="{BLUE}"'),
@@ -119,24 +122,26 @@ def plot(call: str, between: tuple[float, float], left: float, top: float) -> It
     yield f'<text x="{left + 3}" y="{top + HEIGHT - TITLE - 3}" {over}>{low + 0.15:.2g}</text>'
 
 
-def picture(found: Sequence[tuple[str, tuple[float, float]]]) -> str:
+def picture(found: Sequence[tuple[str, tuple[float, float]]], columns: int = 5) -> str:
     """Plots of functions, each between two numbers, as the text of an SVG file with a white background."""
-    rows = -(-len(found) // COLUMNS)
-    width, height = COLUMNS * WIDTH + 16, rows * (HEIGHT + 16) + 12
+    rows = -(-len(found) // columns)
+    width, height = TOTAL + SPACE, rows * (HEIGHT + SPACE) + 12
+    step = TOTAL // columns
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" font-family="Helvetica, Arial, sans-serif">',
         '<rect width="100%" height="100%" rx="6" fill="white"/>',
     ]
     for k, (call, between) in enumerate(found):
-        row, column = divmod(k, COLUMNS)
-        parts += plot(call, between, 16 + column * WIDTH, 30 + row * (HEIGHT + 16))
+        row, column = divmod(k, columns)
+        parts += plot(call, between, SPACE + column * step, 30 + row * (HEIGHT + SPACE), step - SPACE)
     return "\n".join([*parts, "</svg>\n"])
 
 
 def shown(svg: Path) -> list[str]:
     """The functions that a picture shows."""
-    return re.findall(r'monospace" font-size="\d+">([^<]+)</text>', svg.read_text("utf-8"))
+    found = re.findall(r'monospace" font-size="\d+">([^<]+)</text>', svg.read_text("utf-8"))
+    return [html.unescape(call) for call in found]
 
 
 def file_of(title: str) -> str:
