@@ -6,7 +6,6 @@ transforms create new ones.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
@@ -16,10 +15,22 @@ from typing import Literal as OneOf
 from adcompiler.ir.types import Dtype
 
 Kind = OneOf["elements", "program", "blocks"]
+Name = str  # of a variable or an array
+# What a field is, by its type: the method of a `Rewriter` that copies it. Other fields are plain data.
+ROLES = {
+    "Name": "name", "Expr": "expr", "Expr | None": "optional", "Access": "access", "For": "stmt",
+    "tuple[Expr, ...]": "all", "tuple[Var | Access, ...]": "all", "list[Stmt]": "body",
+}  # fmt: skip
+
+
+@cache
+def roles(kind: Any) -> tuple[tuple[str, str], ...]:
+    """The fields of a class of nodes in order, each with its role; empty for plain data."""
+    return tuple((f.name, ROLES.get(str(f.type), "")) for f in fields(kind) if f.name != "mark")
 
 
 class Node:
-    """The base class of all nodes."""
+    """The base class of all nodes. Its parts, and its copies (`rewrite.py`), follow from its fields."""
 
     __slots__ = ()
 
@@ -32,16 +43,26 @@ class Node:
 
 @cache
 def _reader(kind: Any) -> Callable[[Node], Sequence[Node]]:
-    """A function that returns the parts of nodes of a class: fields that are nodes or sequences of nodes."""
-    declared = {f.name: str(f.type) for f in fields(kind)}
-    single = [name for name, text in declared.items() if text in ("Expr", "Access", "For")]
-    several = [name for name, text in declared.items() if re.match(r"(tuple|list)\[(Expr|Stmt|Var)\b", text)]
-    if not several:
-        return lambda node: tuple(getattr(node, name) for name in single)
-    return lambda node: [
-        *(getattr(node, name) for name in single),
-        *(part for name in several for part in getattr(node, name)),
-    ]
+    """A function that returns the parts of nodes of a class."""
+    found = [(name, role) for name, role in roles(kind) if role not in ("", "name")]
+    if all(role in ("expr", "access", "stmt") for _, role in found):
+        single = [name for name, _ in found]
+        return lambda node: tuple([getattr(node, name) for name in single])
+    if len(found) == 1:
+        ((only, _),) = found
+        return lambda node: list(getattr(node, only))
+
+    def parts(node: Node) -> Sequence[Node]:
+        made: list[Node] = []
+        for name, role in found:
+            value = getattr(node, name)
+            if role in ("all", "body"):
+                made += value
+            elif value is not None:
+                made.append(value)
+        return made
+
+    return parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +87,7 @@ class Stmt(Node):
 class Var(Expr):
     """A variable, a parameter, or an array as an argument."""
 
-    name: str
+    name: Name
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +158,7 @@ class Call(Expr):
 class Access(Expr):
     """An element of an array, or a part of it if there are fewer indices than axes."""
 
-    array: str
+    array: Name
     indices: tuple[Expr, ...]
 
 
@@ -145,7 +166,7 @@ class Access(Expr):
 class Length(Expr):
     """The length of an axis of an array."""
 
-    array: str
+    array: Name
     axis: int
 
 
@@ -163,7 +184,7 @@ class Verbatim(Expr):
 class Assign(Stmt):
     """Assigns a value to a variable."""
 
-    name: str
+    name: Name
     value: Expr
 
 
@@ -196,7 +217,7 @@ class Update(Stmt):
 class Allocate(Stmt):
     """A new array with undefined elements."""
 
-    name: str
+    name: Name
     dtype: Dtype
     shape: tuple[Expr, ...]
 
@@ -206,7 +227,7 @@ class For(Stmt):
     """`for axis in range(start, stop, step)`: over elements, over iterations of a loop of the program, or
     over the blocks of a nest."""
 
-    axis: str
+    axis: Name
     start: Expr
     stop: Expr
     body: list[Stmt] = field(default_factory=list)
@@ -218,10 +239,6 @@ class For(Stmt):
     def bounds(self) -> tuple[Expr, ...]:
         """Start, stop, and the step if there is one."""
         return (self.start, self.stop) if self.step is None else (self.start, self.stop, self.step)
-
-    @property
-    def parts(self) -> Sequence[Node]:
-        return *self.bounds, *self.body
 
 
 @dataclass(eq=False, slots=True)

@@ -1,51 +1,34 @@
-"""Rewriting of statements; unchanged parts are shared."""
+"""Rewriting of statements and expressions, field by field."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from typing import Any, TypeVar
 
-from adcompiler.loopir.nodes import (
-    Access,
-    Allocate,
-    Assign,
-    AssignAll,
-    Binary,
-    Call,
-    Choice,
-    Comment,
-    Compare,
-    Expr,
-    For,
-    Function,
-    If,
-    Invoke,
-    Length,
-    Logical,
-    Return,
-    Stmt,
-    Store,
-    Unary,
-    Update,
-    Var,
-    While,
-)
+from adcompiler.loopir.nodes import Access, Comment, Expr, Function, Node, Stmt, Var, roles
+
+T = TypeVar("T", bound=Node)
 
 
 class Rewriter:
-    """Copies statements; subclasses replace variables, elements and statements."""
+    """Copies statements; subclasses replace names, elements, expressions and statements."""
 
     def name(self, name: str) -> str:
-        """The name of a variable."""
+        """The name of a variable or an array."""
         return name
 
     def access(self, at: Access) -> Access:
         """The replacement of an element that is read or set."""
-        return replace(at, indices=self.all(at.indices))
+        return self.copied(at)
 
     def all(self, found: Iterable[Expr]) -> tuple[Expr, ...]:
         """Several expressions."""
         return tuple(map(self.expr, found))
+
+    def optional(self, e: Expr | None) -> Expr | None:
+        """An expression that may be absent."""
+        return None if e is None else self.expr(e)
 
     def body(self, found: Iterable[Stmt]) -> list[Stmt]:
         """Statements in order."""
@@ -53,58 +36,21 @@ class Rewriter:
 
     def expr(self, e: Expr) -> Expr:
         """An expression."""
-        match e:
-            case Var(name=name):
-                return Var(self.name(name), mark=e.mark)
-            case Access():
-                return self.access(e)
-            case Length(array=array, axis=axis):
-                return Length(self.name(array), axis, mark=e.mark)
-            case Unary(op=op, operand=x):
-                return Unary(op, self.expr(x), mark=e.mark)
-            case Binary(op=op, left=x, right=y):
-                return Binary(op, self.expr(x), self.expr(y), mark=e.mark)
-            case Compare(op=op, left=x, right=y):
-                return Compare(op, self.expr(x), self.expr(y), mark=e.mark)
-            case Logical(op=op, args=args):
-                return Logical(op, self.all(args), mark=e.mark)
-            case Choice(test=test, then=then, otherwise=otherwise):
-                return Choice(*map(self.expr, (test, then, otherwise)), mark=e.mark)
-            case Call(name=name, args=args):
-                return Call(name, self.all(args), mark=e.mark)
-        return e
+        return self.access(e) if isinstance(e, Access) else self.copied(e)
 
     def stmt(self, s: Stmt) -> Stmt:
         """A statement."""
-        match s:
-            case Assign(name=name, value=value):
-                return replace(s, name=self.name(name), value=self.expr(value))
-            case AssignAll(targets=targets, values=values):
-                made = tuple(t for t in self.all(targets) if isinstance(t, Var | Access))
-                return replace(s, targets=made, values=self.all(values))
-            case Store(at=at, value=value) | Update(at=at, value=value):
-                return replace(s, at=self.access(at), value=self.expr(value))
-            case Allocate(name=name, shape=shape):
-                return replace(s, name=self.name(name), shape=self.all(shape))
-            case For():
-                return replace(
-                    s,
-                    axis=self.name(s.axis),
-                    start=self.expr(s.start),
-                    stop=self.expr(s.stop),
-                    step=s.step and self.expr(s.step),
-                    body=self.body(s.body),
-                )
-            case While(test=test, body=body):
-                return replace(s, test=self.expr(test), body=self.body(body))
-            case If():
-                sides = self.body(s.body), self.body(s.otherwise)
-                return replace(s, test=self.expr(s.test), body=sides[0], otherwise=sides[1])
-            case Return(values=values):
-                return replace(s, values=self.all(values))
-            case Invoke(args=args):
-                return replace(s, args=self.all(args))
-        return s
+        return self.copied(s)
+
+    def copied(self, node: T) -> T:
+        """A node whose fields are copied by their roles."""
+        made: Any = type(node)
+        values = [
+            getattr(self, role)(getattr(node, name)) if role else getattr(node, name)
+            for name, role in roles(made)
+        ]
+        copy: T = made(*values, mark=getattr(node, "mark", 0))
+        return copy
 
 
 class Renamed(Rewriter):

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from adcompiler.loopir.dependence import are_independent, inner_axes, loop_variant, only_added, updated
 from adcompiler.loopir.intrinsics import CHEAP
-from adcompiler.loopir.nodes import Access, Assign, Binary, Call, Expr, For, Function, If, Node, Stmt
+from adcompiler.loopir.nodes import Access, Assign, Binary, Call, Expr, For, Function, If, Stmt
 from adcompiler.loopir.rewrite import Renamed, numbered
 from adcompiler.loopir.short_loops import has_loops, short
 from adcompiler.loopir.walk import accesses, assigned, mentions, read_by, statements
@@ -38,10 +38,6 @@ class Jam(For):
 
     together: list[Stmt] = field(default_factory=list)
     axes: list[str] = field(default_factory=list)
-
-    @property
-    def parts(self) -> Sequence[Node]:
-        return *self.bounds, *self.body, *self.together
 
 
 def jammed(function: Function) -> Function:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from adcompiler.loopir.intrinsics import REDUCTIONS
@@ -13,7 +12,6 @@ from adcompiler.loopir.nodes import (
     Expr,
     For,
     Length,
-    Node,
     Stmt,
     Store,
     Var,
@@ -38,10 +36,6 @@ class Lanes(For):
     totals: dict[str, str] = field(default_factory=dict)
     copies: dict[str, int] = field(default_factory=dict)
     sums: list[str] = field(default_factory=list)
-
-    @property
-    def parts(self) -> Sequence[Node]:
-        return *self.bounds, *self.body, *self.together, *self.before, *self.after
 
 
 @dataclass(frozen=True, slots=True)
