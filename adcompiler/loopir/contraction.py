@@ -11,16 +11,17 @@ that does not, for example within a budget (`passes/recurrences/checkpoint.py`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from adcompiler.loopir.nodes import Function, If, Stmt, Store, Var
 from adcompiler.loopir.walk import is_of_program, reads, statements
 
 
-def rounded(function: Function) -> frozenset[str]:
-    """The variables of a function that several operations use."""
+def contracted(function: Function) -> Function:
+    """The function with the variables that several operations use as `rounded`."""
     used = reads(*function.body)
     used.subtract(map(_stored, statements(_loops_of_program(function.body))))
-    return frozenset(name for name, count in used.items() if count > 1)
+    return replace(function, rounded=frozenset(name for name, count in used.items() if count > 1))
 
 
 def _loops_of_program(body: Sequence[Stmt]) -> Iterator[Stmt]:

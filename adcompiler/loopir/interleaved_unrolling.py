@@ -38,8 +38,8 @@ from adcompiler.loopir.unroll_and_jam import (
     STORE,
     Jam,
     jam,
-    jammed,
 )
+from adcompiler.loopir.vector_statements import Lanes
 from adcompiler.loopir.walk import accesses, assigned, names, read_by, reads, statements, variables
 
 MOST_COST = 4.0  # of the computation of one iteration: registers are few
@@ -47,7 +47,6 @@ MOST_COST = 4.0  # of the computation of one iteration: registers are few
 
 def interleaved(function: Function) -> Function:
     """The function with its loops unrolled by several iterations where that pays."""
-    function = jammed(function)
     return replace(function, body=_InOrder(names(*function.body)).body(function.body))
 
 
@@ -58,7 +57,7 @@ class _InOrder(Restructurer):
         self.mentioned = mentioned
 
     def stmt(self, s: Stmt) -> Stmt:
-        if isinstance(s, Jam):
+        if isinstance(s, Jam | Lanes):
             return s
         if isinstance(s, For):
             inner = _inner(s)

@@ -294,11 +294,22 @@ class Foreign(Stmt):
 
 @dataclass(eq=False, slots=True)
 class Function(Node):
-    """A function; calls determine the types of its parameters."""
+    """A function; calls determine the types of its parameters.
+
+    Each iteration of a nest has its own `rows`. Transforms set the other fields: the variables whose products
+    are `rounded` before they are added (`contraction.py`), whether iterations are `lanes`, which are `adding`
+    to sums of their own in rows `wide` enough for all lanes, and whether loops are `tiled`.
+    """
 
     name: str
     params: list[str]
     body: list[Stmt]
+    rows: frozenset[str] = frozenset()
+    rounded: frozenset[str] = frozenset()
+    wide: frozenset[str] = frozenset()
+    lanes: bool = False
+    adding: bool = False
+    tiled: bool = False
 
 
 BLOCK = Var("block")  # the number of the block that a function of a nest computes

@@ -21,13 +21,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from math import prod
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
-from adcompiler.loopir.contraction import rounded
 from adcompiler.loopir.dependence import are_independent, inner_axes, loop_variant, updated
-from adcompiler.loopir.interleaved_unrolling import interleaved
 from adcompiler.loopir.intrinsics import REDUCTIONS
 from adcompiler.loopir.nodes import (
     BLOCK,
@@ -47,8 +44,6 @@ from adcompiler.loopir.nodes import (
 )
 from adcompiler.loopir.rewrite import Rewriter
 from adcompiler.loopir.short_loops import short
-from adcompiler.loopir.tiled import Tiled, tiled
-from adcompiler.loopir.unroll_and_jam import chosen as jam
 from adcompiler.loopir.unroll_and_jam import depends
 from adcompiler.loopir.vector_statements import (
     COPY,
@@ -71,50 +66,24 @@ LEAST_DEPTH = 2  # nested loops in an iteration that make it worthwhile
 ROW_INDICES = 2  # indices of a row of one axis: the block, and that axis
 
 
-def vectorised(function: Function, rows: Collection[str]) -> Function:
-    """The function with its iterations as lanes where that pays, or else with several iterations of its loops
-    at once; `rows` are private to an iteration."""
-    own = {s.name for s in function.body if isinstance(s, Allocate)} | ({*function.params} & {*rows})
+def vectorised(function: Function) -> Function:
+    """The function with its iterations as lanes where that pays."""
+    own = {s.name for s in function.body if isinstance(s, Allocate)} | function.rows
     stored = assigned(*function.body)
     nests = {s: _Nest(s, stored, own) for s in function.body if isinstance(s, For)}
-    chosen = {s: nest for s, nest in nests.items() if nest.has_lanes}
-    if not chosen:
-        return tiled(interleaved(function))
-    return replace(function, body=[chosen[s].across() if s in chosen else s for s in function.body])
+    made: dict[Stmt, Lanes] = {s: nest.across() for s, nest in nests.items() if nest.has_lanes}
+    used = {at.array for loop in made.values() for at, _ in accesses(*loop.together) if _is_row(at)}
+    return replace(
+        function,
+        body=[made.get(s, s) for s in function.body],
+        lanes=bool(made),
+        adding=any(loop.sums for loop in made.values()),
+        wide=frozenset(own & used),
+    )
 
 
-class Definition(NamedTuple):
-    """A function as it is compiled, and its variables whose products are rounded (`contraction.py`)."""
-
-    function: Function
-    rounded: frozenset[str]
-
-
-class LanePlan(NamedTuple):
-    """The vectorised functions of a kernel, those of them with sums per lane, those whose loops are tiled,
-    and the rows with adjacent lanes."""
-
-    functions: frozenset[str]
-    adding: frozenset[str]
-    tiled: frozenset[str]
-    rows: frozenset[str]
-
-
-@lru_cache(maxsize=16)
-def transformed(functions: tuple[Function, ...], rows: frozenset[str]) -> Sequence[Definition]:
-    """The functions of a kernel as they are compiled; `rows` are private to an iteration of a nest."""
-    return [Definition(vectorised(f, rows), rounded(f)) for f in functions]
-
-
-def plan_lanes(functions: tuple[Function, ...], rows: frozenset[str]) -> LanePlan:
-    """Which nests of a kernel are vectorised or tiled."""
-    made = [d.function for d in transformed(functions, rows)]
-    loops = [(f.name, s) for f in made for s in f.body if isinstance(s, Lanes)]
-    lanes = (at for _, loop in loops for at, _ in accesses(*loop.together) if isinstance(at, Lane))
-    adding = frozenset(name for name, loop in loops if loop.sums)
-    tiles = frozenset(f.name for f in made for s in f.body if isinstance(s, Tiled))
-    wide = rows & {at.array for at in lanes if at.row}
-    return LanePlan(frozenset(name for name, _ in loops), adding, tiles, wide)
+def _is_row(at: Access) -> bool:
+    return isinstance(at, Lane) and at.row
 
 
 def widened(lengths: tuple[T, ...]) -> tuple[T, ...]:
@@ -248,7 +217,6 @@ class _Nest:
         """The loop with its iterations as lanes."""
         loop = self.loop
         together = _VectorStatements(self).body(loop.body)
-        counts = assigned(*together) + Counter(name + LANE for name in self.totals)
         stored = {at.array for at, stored, _ in self.places if stored}
         fill = [self.copied(name, back=False) for name in self.copies]
         back = [self.copied(name, back=True) for name in self.copies if name in stored]
@@ -256,10 +224,10 @@ class _Nest:
             loop.axis,
             loop.start,
             loop.stop,
-            [jam(s, self.stored) for s in loop.body],
+            loop.body,
             kind=loop.kind,
             mark=loop.mark,
-            together=[*fill, *(jam(s, counts) for s in together), *back],
+            together=[*fill, *together, *back],
             before=[filled(name, *found) for name, found in self.sums.items()],
             after=[added_up(name, *found) for name, found in self.sums.items()],
             totals=self.totals,

@@ -22,6 +22,7 @@ from adcompiler.loopir.nodes import Assign, Expr, For, Function, Stmt, Var
 from adcompiler.loopir.rewrite import Restructurer
 from adcompiler.loopir.short_loops import short
 from adcompiler.loopir.unroll_and_jam import Jam, depends
+from adcompiler.loopir.vector_statements import Lanes
 from adcompiler.loopir.walk import accesses, assigned, mentions
 
 TILE_ITERATIONS = 16  # few: rows at a distance of a power of two map to few sets of a cache
@@ -43,7 +44,8 @@ class Tiled(For):
 
 def tiled(function: Function) -> Function:
     """The function with tiles of the loops that go through arrays against their layout."""
-    return replace(function, body=_Tiling(assigned(*function.body)).body(function.body))
+    body = _Tiling(assigned(*function.body)).body(function.body)
+    return replace(function, body=body, tiled=any(isinstance(s, Tiled) for s in body))
 
 
 class _Tiling(Restructurer):
@@ -55,7 +57,7 @@ class _Tiling(Restructurer):
     def stmt(self, s: Stmt) -> Stmt:
         if type(s) is For and goes_against(s) and self.is_legal(s):
             return Tiled(s.axis, s.start, s.stop, s.body, s.step, s.kind, mark=s.mark)
-        return s if isinstance(s, Jam) else super().stmt(s)
+        return s if isinstance(s, Jam | Lanes) else super().stmt(s)
 
     def is_legal(self, loop: For) -> bool:
         """Whether tiling is legal: all iterations run one tile of the innermost loop before any runs the next

@@ -20,6 +20,7 @@ from adcompiler.loopir.intrinsics import CHEAP
 from adcompiler.loopir.nodes import Access, Assign, Binary, Call, Expr, For, Function, If, Stmt
 from adcompiler.loopir.rewrite import Renamed, numbered
 from adcompiler.loopir.short_loops import has_loops, short
+from adcompiler.loopir.vector_statements import LANE, Lanes
 from adcompiler.loopir.walk import accesses, assigned, mentions, read_by, statements
 
 ITERATIONS_AT_ONCE = 4  # of the outer loop
@@ -42,24 +43,37 @@ class Jam(For):
 
 def jammed(function: Function) -> Function:
     """The function with its loops unrolled and jammed where that pays."""
-    stored = assigned(*function.body)
-    return replace(function, body=[chosen(s, stored) for s in function.body])
+    return replace(function, body=_each(function.body, assigned(*function.body)))
 
 
-def chosen(statement: Stmt, stored: Counter[str], gains: Mapping[Stmt, float] | None = None) -> Stmt:
+def _chosen(statement: Stmt, stored: Counter[str], gains: Mapping[Stmt, float] | None = None) -> Stmt:
     """The statement with those of its loops jammed that gain most, none inside another one.
 
     `stored` is the number of assignments to each variable in the function; `gains` are those of the enclosing
     loops.
     """
+    if isinstance(statement, Lanes):
+        totals = Counter(statement.totals.keys())
+        lanes = Counter(name + LANE for name in totals)
+        return replace(
+            statement,
+            body=_each(statement.body, assigned(*statement.body) + totals),
+            together=_each(statement.together, assigned(*statement.together) + lanes),
+        )
     if isinstance(statement, For):
         gains = dict(_gains(statement, stored)) if gains is None else gains
         best = max((gains.get(s, 0.0) for s in statements([statement])), default=0.0)
         if best >= LEAST_GAIN and gains.get(statement) == best:
             return _jam(statement)
     if isinstance(statement, For | If):
-        return replace(statement, body=[chosen(s, stored, gains) for s in statement.body])
+        return replace(statement, body=_each(statement.body, stored, gains))
     return statement
+
+
+def _each(
+    body: Sequence[Stmt], stored: Counter[str], gains: Mapping[Stmt, float] | None = None
+) -> list[Stmt]:
+    return [_chosen(s, stored, gains) for s in body]
 
 
 def _gains(loop: For, stored: Counter[str]) -> Iterator[tuple[For, float]]:

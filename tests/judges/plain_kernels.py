@@ -29,7 +29,7 @@ from adcompiler.loopir.interleaved_unrolling import interleaved
 from adcompiler.loopir.nodes import Assign, Binary, Call, Expr, For, Function, Invoke, Stmt, Var, literal
 from adcompiler.loopir.printer import source
 from adcompiler.loopir.rewrite import Rewriter
-from adcompiler.loopir.unroll_and_jam import Jam
+from adcompiler.loopir.unroll_and_jam import Jam, jammed
 from adcompiler.ops.rules import bessel, series
 from adcompiler.passes.pipeline import KERNEL, run
 from adcompiler.runtime.programs.backends import BACKENDS
@@ -150,7 +150,7 @@ class PlainKernel(CpuKernel):
     @cached_property
     def serial(self) -> Callable[..., Sequence[Any]]:
         sequential = {f"nest{k}" for k in self.kernel.sequential}
-        made = [plain(interleaved(f), sequential) for f in self.kernel.bare]
+        made = [plain(interleaved(jammed(f)), sequential) for f in self.kernel.bare]
         found = ran(made)
 
         def call(*args: Any) -> Sequence[Any]:

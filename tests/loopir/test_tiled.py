@@ -10,7 +10,6 @@ import pytest
 import adcompiler as adc
 from adcompiler.kernels.emit.block_partition import LINE
 from adcompiler.loopir.nodes import For
-from adcompiler.loopir.outer_vectorisation import transformed
 from adcompiler.loopir.tiled import TILE_ITERATIONS, Tiled
 from adcompiler.loopir.walk import walk
 
@@ -50,7 +49,7 @@ def tiles(f) -> list[list[bool]]:
     """For each function of the kernel of the last call whether its loops are tiled."""
     kernel = f.specialise(f._last).executable.general.kernel
     return [[isinstance(n, Tiled) for n in walk(function) if isinstance(n, For)]
-            for function, _ in transformed(kernel.bare, kernel.rows)]  # fmt: skip
+            for function in kernel.transformed.values()]  # fmt: skip
 
 
 @pytest.mark.thinned(6)

@@ -16,7 +16,7 @@ from judges.plain_kernels import plain
 from judges.plain_kernels import ran as run_by_python
 from judges.texts import check_texts
 
-from adcompiler.loopir.contraction import rounded
+from adcompiler.loopir.contraction import contracted
 from adcompiler.loopir.interleaved_unrolling import interleaved
 from adcompiler.loopir.nodes import Assign, For, Function
 from adcompiler.loopir.outer_vectorisation import vectorised
@@ -36,7 +36,8 @@ LENGTH = 12
 def with_rounded(function: Function) -> str:
     """A function, and which of its variables are rounded before they are used."""
     variables = {s.name for s in statements(function.body) if isinstance(s, Assign)}
-    return f"{source(function)}# rounded: {', '.join(sorted(variables & rounded(function))) or 'nothing'}\n"
+    rounded = ", ".join(sorted(variables & contracted(function).rounded))
+    return f"{source(function)}# rounded: {rounded or 'nothing'}\n"
 
 
 def with_short(function: Function) -> str:
@@ -46,8 +47,8 @@ def with_short(function: Function) -> str:
 
 
 TRANSFORMS: dict[str, Callable[[Function], Function]] = {
-    "interleaved_unrolling": interleaved,
-    "outer_vectorisation": partial(vectorised, rows=frozenset()),
+    "interleaved_unrolling": lambda function: interleaved(jammed(function)),
+    "outer_vectorisation": lambda function: jammed(vectorised(function)),
     "tiled": tiled,
     "unroll_and_jam": jammed,
 }

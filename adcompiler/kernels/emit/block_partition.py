@@ -56,7 +56,7 @@ def _length(size: Element) -> Callable[[Sequence[int]], int]:
     return lambda sizes: length(size, sizes)
 
 
-def plan(kernel: Kernel, k: int, lanes: bool = False, adding: bool = False, tiled: bool = False) -> Plan:
+def plan(kernel: Kernel, k: int) -> Plan:
     """The partition of a nest: number of blocks, iterations per block, total points and points per iteration.
 
     If iterations are `lanes`, blocks are whole vectors unless too few would be left for all threads. If lanes
@@ -68,6 +68,7 @@ def plan(kernel: Kernel, k: int, lanes: bool = False, adding: bool = False, tile
     if is_computed(loop.size):
         return lambda sizes: (1, LONGEST, 1, 1)
     counts, (block, most, least) = _counts(loop), _limits(kernel, k)
+    nest = kernel.transformed[f"nest{k}"]
     often = lengths(_often(kernel, k))
 
     def cut(sizes: Sequence[int]) -> tuple[int, int, int, int]:
@@ -75,9 +76,9 @@ def plan(kernel: Kernel, k: int, lanes: bool = False, adding: bool = False, tile
         rows = max(
             1, block // max(points, 1), -(-iterations // most), iterations * (iterations * points < least)
         )
-        if lanes and (rows >= LEAST_LANES or iterations >= FEWEST * MOST_LANES):
-            rows = -(-max(rows, ADDING if adding else 1) // MOST_LANES) * MOST_LANES
-        elif tiled and iterations >= FEWEST * LINE:
+        if nest.lanes and (rows >= LEAST_LANES or iterations >= FEWEST * MOST_LANES):
+            rows = -(-max(rows, ADDING if nest.adding else 1) // MOST_LANES) * MOST_LANES
+        elif nest.tiled and iterations >= FEWEST * LINE:
             rows = -(-rows // LINE) * LINE
         return -(-iterations // rows), rows, iterations * points * prod(often(sizes)), points
 

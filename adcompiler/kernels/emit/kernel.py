@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from adcompiler.ir.nodes import Array, Const, Element, Func, Shape
@@ -15,6 +15,7 @@ from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence
 from adcompiler.lazy import cached_property
 from adcompiler.loopir.intrinsics import INTRINSICS
 from adcompiler.loopir.nodes import BLOCK, For, Function, Stmt, Var, literal
+from adcompiler.loopir.pipeline import transformed
 from adcompiler.loopir.printer import source
 from adcompiler.loopir.rewrite import bare
 
@@ -91,6 +92,17 @@ class Kernel:
     def bare(self) -> tuple[Function, ...]:
         """The functions without comments."""
         return tuple(map(bare, self.functions))
+
+    @cached_property
+    def transformed(self) -> Mapping[str, Function]:
+        """The functions as our own compiler translates them, by name."""
+        found = transformed(replace(f, rows=self.rows.intersection(f.params)) for f in self.functions)
+        return {f.name: f for f in found}
+
+    @property
+    def wide(self) -> frozenset[str]:
+        """The rows with space for all lanes."""
+        return self.rows.intersection(name for f in self.transformed.values() for name in f.wide)
 
     @cached_property
     def text(self) -> str:

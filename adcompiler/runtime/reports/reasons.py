@@ -10,7 +10,6 @@ from types import MappingProxyType
 
 from adcompiler.loopir.dependence import loop_variant
 from adcompiler.loopir.nodes import Access, Assign, Binary, Call, Expr, For, Invoke, Literal, Stmt, Var, While
-from adcompiler.loopir.outer_vectorisation import transformed
 from adcompiler.loopir.short_loops import has_loops, short
 from adcompiler.loopir.vector_statements import Lanes
 from adcompiler.loopir.walk import accesses, assigned, mentions, read_by, read_names, sets, statements
@@ -25,9 +24,9 @@ def reasons(timed: Timed, k: int, names: Mapping[str, str] = MappingProxyType({}
     """What slows down the nest `k` of a timed kernel; empty if its loops have nothing that does. `names` are
     those of arrays in the source, by their names in the kernel."""
     kernel = timed.kernel
-    functions = {d.function.name: d.function.body for d in transformed(kernel.bare, kernel.rows)}
     body = _between(statements(kernel.bare[-1].body), f"_start{k}", f"_stop{k}")
-    called = [s for name in _called(body) for s in functions.get(name, ())]
+    functions = [kernel.transformed[name] for name in _called(body) if name in kernel.transformed]
+    called = [s for f in functions for s in f.body]
     found = (reason for loop in _innermost([*called, *body]) for reason in _of(loop, names))
     return list(dict.fromkeys(found))
 

@@ -12,6 +12,7 @@ from adcompiler.frontend.indexing.annotations import declared
 from adcompiler.ir.textform import printer
 from adcompiler.kernels.emit.emitter import emit
 from adcompiler.kernels.schedule.materialise import scheduled
+from adcompiler.loopir.printer import source
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 from adcompiler.pytree.kinds import Types
 from adcompiler.runtime.arguments.ragged_arrays import any_rows
@@ -76,11 +77,8 @@ def _kernel(f: Traceable, types: Types, wrt: Any) -> str:
 
 def _loopir(f: Traceable, types: Types, wrt: Any) -> str:
     """The functions of the kernel for any lengths, as transforms leave them to LLVM."""
-    from adcompiler.loopir.outer_vectorisation import transformed
-    from adcompiler.loopir.printer import source
-
     kernel = emit(scheduled(run((*OPTIMISE, *KERNEL), f.trace(types).func)))
-    return "\n\n".join(source(made.function) for made in transformed(kernel.bare, kernel.rows))
+    return "\n\n".join(map(source, kernel.transformed.values()))
 
 
 def _llvm(f: Traceable, types: Types, wrt: Any) -> str:

@@ -16,7 +16,6 @@ from adcompiler.kernels.emit.kernel import Buffer, Kernel
 from adcompiler.kernels.schedule.materialise import Scheduled
 from adcompiler.lazy import cached_property
 from adcompiler.loopir.low_trips import low_trip_guard
-from adcompiler.loopir.outer_vectorisation import plan_lanes as with_lanes
 from adcompiler.loopir.outer_vectorisation import widened
 from adcompiler.progress import compiling
 from adcompiler.targets.buffers import POOL, Into
@@ -69,14 +68,8 @@ class CpuKernel:
         self.kernel: Kernel = kernel or emit(made, divides=mode.divided)
         func = made.func
         self.func, self.precise = func, precise
-        self.lanes = with_lanes(self.kernel.bare, self.kernel.rows)
         self.shapes = [(b, self.lengths(b), NUMPY[b.dtype]) for b in self.kernel.buffers]
-        nests = [f"nest{k}" for k in range(len(self.kernel.nests))]
-        functions, adding, tiled, _ = self.lanes
-        self.plans = [
-            plan(self.kernel, k, nest in functions, nest in adding, nest in tiled)
-            for k, nest in enumerate(nests)
-        ]
+        self.plans = [plan(self.kernel, k) for k in range(len(self.kernel.nests))]
         # A program of scalars has no loops and no buffers: its results are selected from the returned values.
         scalars = self.kernel.scalars
         self.computed = [s for s in scalars if s.rank]  # arrays whose lengths the kernel computes
@@ -87,7 +80,7 @@ class CpuKernel:
         self.out = [self.places.get(self.kernel.arrays[r]) for r in func.results]
         self.layouts: dict[tuple[int, ...], Layout] = {}
         self.is_long = is_long(self.kernel.whole) if self.kernel.whole else None
-        self.are_low = low_trip_guard(self.kernel.bare, self.kernel.sizes)
+        self.are_low = low_trip_guard(self.kernel.functions, self.kernel.sizes)
 
     @cached_property
     def source(self) -> KernelSource:
@@ -97,19 +90,19 @@ class CpuKernel:
         params += [Param(kernel.arrays[i], i.dtype, _known(i.shape)) for i in self.func.inputs]
         written = len(params)
         for b in kernel.buffers:
-            known = widened(_known(b.shape)) if b.name in self.lanes.rows else _known(b.shape)
+            known = widened(_known(b.shape)) if b.name in kernel.wide else _known(b.shape)
             params.append(Param(b.name, b.dtype, (None,) * (b.nest is not None) + known))
         params += [Param(f"{what}{k}", "i64") for k in nests for what in ("blocks", "rows")]
         shared = [f"nest{k}" for k in nests if k not in kernel.sequential]
         results: list[Dtype] = [s.dtype for s in kernel.scalars]
         results += ["i64"] * kernel.stamps
-        how = self.precise, sorted(kernel.rows), written, self.mode.polled, self.mode.low_trips
-        return KernelSource(kernel.bare, params, results, shared, *how)
+        how = self.precise, written, self.mode.polled, self.mode.low_trips
+        return KernelSource(tuple(kernel.transformed.values()), params, results, shared, *how)
 
     def lengths(self, buffer: Buffer) -> Lengths:
         """The lengths of a buffer without the number of blocks; rows are padded to whole vectors."""
         found = lengths(buffer.shape)
-        return (lambda sizes: widened(found(sizes))) if buffer.name in self.lanes.rows else found
+        return (lambda sizes: widened(found(sizes))) if buffer.name in self.kernel.wide else found
 
     @cached_property
     def native(self) -> Native | None:

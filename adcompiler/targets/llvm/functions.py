@@ -31,12 +31,11 @@ from adcompiler.loopir.nodes import (
     Var,
     While,
 )
-from adcompiler.loopir.outer_vectorisation import transformed
 from adcompiler.loopir.short_loops import has_loops, short
 from adcompiler.loopir.tiled import TILE_ITERATIONS, Tiled
 from adcompiler.loopir.unroll_and_jam import Jam
-from adcompiler.loopir.vector_statements import LANE, Lane, LaneByLane, Lanes, LaneTotal, LaneUpdate
-from adcompiler.loopir.walk import accesses, assigned, names, read_by, statements, variables, walk
+from adcompiler.loopir.vector_statements import LANE, LaneByLane, Lanes, LaneTotal, LaneUpdate
+from adcompiler.loopir.walk import assigned, names, read_by, statements, variables, walk
 from adcompiler.targets.llvm.instructions import ASK, POLL_ELEMENTS, STRIP_ITERATIONS, SUM_STRIP_ITERATIONS
 from adcompiler.targets.llvm.places import located
 from adcompiler.targets.llvm.python_functions import LETTERS, Routine, call, routine, source
@@ -54,8 +53,8 @@ INTERLEAVED = {4: 12, 2: 32}  # vectors at a time in reduction loops, by their m
 class Module:
     """The functions of a kernel, each compiled for the types of its calls.
 
-    Loops over the blocks of the nests `shared` may be divided among threads, and each iteration of a nest has
-    its own `rows`. The functions' requirements are added to `needs`.
+    Loops over the blocks of the nests `shared` may be divided among threads. The functions' requirements are
+    added to `needs`.
     """
 
     def __init__(
@@ -63,12 +62,11 @@ class Module:
         functions: tuple[loopir.Function, ...],
         shared: Sequence[str] = (),
         needs: Needs | None = None,
-        rows: Collection[str] = (),
     ) -> None:
         self.shared = shared
         self.heavy = False  # whether iterations of nests are so long that loops inside them poll
         self.low_trips = False  # whether loops in iterations of program loops are short
-        self.definitions = {d.function.name: d for d in transformed(functions, frozenset(rows))}
+        self.definitions = {f.name: f for f in functions}
         self.needs = needs or Needs()
         self.compiled: dict[str, str] = {}
         self.asking: set[str] = set()  # functions that may give up
@@ -88,7 +86,7 @@ class Module:
                 raise UnsupportedError
             names = iter([f"%p{k}" for k in range(len(parts))])
             inside = self.function(name)
-            for param, arg in zip(self.definitions[name].function.params, args, strict=True):
+            for param, arg in zip(self.definitions[name].params, args, strict=True):
                 inside.bind(param, arg.named(names))
             inside.run(name)
             if inside.heap:
@@ -138,7 +136,7 @@ class Function(Variables):
     def __init__(self, module: Module) -> None:
         super().__init__(module.needs)
         self.module, self.lanes, self.low_trips = module, module.lanes, module.low_trips
-        self.widened: set[str] = set()  # rows with adjacent lanes
+        self.widened: Collection[str] = ()  # rows with adjacent lanes
         self.depth = 0  # the depth of loops whose iterations end with a poll
         self.exits: list[str] = []
         self.inside = False  # whether inside a loop over elements
@@ -149,13 +147,13 @@ class Function(Variables):
 
     def run(self, name: str) -> None:
         """The body of a function of the module."""
-        function, self.rounded = self.module.definitions[name]
+        function = self.module.definitions[name]
         found = statements(function.body)
         axes = {s.axis for s in found if isinstance(s, For)}
         totals = {n + LANE for s in function.body if isinstance(s, Lanes) for n in s.totals}
         stored = assigned(*function.body)
         self.changing = {name for name, count in stored.items() if count > 1} - axes | totals
-        self.widened = {at.array for at, _ in accesses(*function.body) if isinstance(at, Lane) and at.row}
+        self.rounded, self.widened = function.rounded, function.wide
         self.body(function.body)
 
     def statement(self, s: Stmt) -> None:

@@ -23,6 +23,7 @@ from adcompiler.ir.nodes import Func, Input, Map, Read, const
 from adcompiler.ir.types import DTYPES
 from adcompiler.kernels.schedule.materialise import scheduled
 from adcompiler.loopir.parse import functions
+from adcompiler.loopir.pipeline import transformed
 from adcompiler.ops.build import apply
 from adcompiler.ops.table import TABLE
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
@@ -143,7 +144,9 @@ def test_statements_mean_what_they_mean_in_python():
     names = {"uint64": int, "np": np}
     exec(STATEMENTS, names)
     native = compiled(
-        KernelSource(functions(STATEMENTS), [Param("x", "f64"), Param("n", "i64")], ["f64", "f64"])
+        KernelSource(
+            transformed(functions(STATEMENTS)), [Param("x", "f64"), Param("n", "i64")], ["f64", "f64"]
+        )
     )
     for n in (0, 1, 7):
         assert tuple(native(0.25, n)) == names["run"](0.25, n)

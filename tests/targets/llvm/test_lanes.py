@@ -3,6 +3,8 @@ same."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from judges.threads import same_bits
@@ -11,8 +13,9 @@ import adcompiler as adc
 from adcompiler.kernels.schedule.materialise import scheduled
 from adcompiler.loopir.dependence import updated
 from adcompiler.loopir.nodes import Binary, Store, Var
-from adcompiler.loopir.outer_vectorisation import MOST_LANES, plan_lanes, vectorised
+from adcompiler.loopir.outer_vectorisation import MOST_LANES
 from adcompiler.loopir.parse import functions
+from adcompiler.loopir.pipeline import transformed
 from adcompiler.loopir.vector_statements import Lane, LaneByLane, Lanes, LaneUpdate
 from adcompiler.loopir.walk import accesses, statements
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
@@ -207,16 +210,21 @@ ALONE = (
 )
 
 
-def lanes_of(text, rows=()):
+def nest(text, rows=()):
     (function,) = functions(text)
-    (loop,) = (s for s in vectorised(function, rows).body if isinstance(s, Lanes))
+    (made,) = transformed([replace(function, rows=frozenset(rows))])
+    return made
+
+
+def lanes_of(text, rows=()):
+    (loop,) = (s for s in nest(text, rows).body if isinstance(s, Lanes))
     return loop
 
 
 def test_lanes_have_sums_of_their_own_in_loops_in_loops():
     loop = lanes_of(DEEP_TOTAL)
     assert loop.sums == ["both"]
-    assert plan_lanes(functions(DEEP_TOTAL), frozenset()).adding == {"nest0"}
+    assert nest(DEEP_TOTAL).adding
     kept = [s.at for s in statements(loop.together) if isinstance(s, LaneUpdate)]
     assert kept
     assert all(isinstance(target, Lane) and target.row for target in kept)
@@ -238,8 +246,8 @@ def test_a_loop_with_bounds_of_a_iteration_is_done_by_each_lane():
 def test_other_bounds_of_iterations_are_left_alone(last):
     text = "\n".join([*ALONE.rstrip().split("\n")[:-1], " " * 16 + last, ""])
     rows = {"h"} if "h[0" not in last else set()
-    assert plan_lanes(functions(ALONE), frozenset({"h"})).functions
-    assert not plan_lanes(functions(text), frozenset(rows)).functions
+    assert nest(ALONE, {"h"}).lanes
+    assert not nest(text, rows).lanes
 
 
 @pytest.mark.parametrize(
@@ -252,12 +260,9 @@ def test_other_bounds_of_iterations_are_left_alone(last):
     ids=["product", "total", "far"],
 )
 def test_rows_and_copies_have_the_lanes_side_by_side(text, rows, wide, copies):
-    lanes = plan_lanes(functions(text), frozenset(rows))
-    assert lanes.functions == {"nest0"}
-    assert lanes.rows == wide
-    (function,) = functions(text)
-    (loop,) = (s for s in vectorised(function, rows).body if isinstance(s, Lanes))
-    assert loop.copies == copies
+    assert nest(text, rows).lanes
+    assert nest(text, rows).wide == wide
+    assert lanes_of(text, rows).copies == copies
 
 
 @pytest.mark.parametrize(
@@ -284,7 +289,7 @@ def test_other_loops_stay_as_they_are(old, new):
     else:
         text = PRODUCT.replace(old, new)
     assert text != PRODUCT
-    assert not plan_lanes(functions(text), frozenset({"h"})).functions
+    assert not nest(text, {"h"}).lanes
 
 
 def test_rows_have_place_for_all_lanes_and_blocks_are_whole_vectors():
@@ -292,11 +297,12 @@ def test_rows_have_place_for_all_lanes_and_blocks_are_whole_vectors():
     func = f.trace(f.describe(arguments(LAYERS, 3), {})[0]).func
     kernel = CpuKernel(scheduled(run((*OPTIMISE, *KERNEL), func)))
     sizes = (2000, D, K)
-    assert kernel.lanes.rows
-    wide = [p for p, (b, _, _) in enumerate(kernel.shapes) if b.name in kernel.lanes.rows]
+    assert kernel.kernel.wide
+    wide = [p for p, (b, _, _) in enumerate(kernel.shapes) if b.name in kernel.kernel.wide]
     _, _, needed, _ = kernel.layout(sizes)
     assert all(needed[p][0][-1] == K * MOST_LANES for p in wide)
-    rows = [plan(sizes)[1] for k, plan in enumerate(kernel.plans) if f"nest{k}" in kernel.lanes.functions]
+    nests = kernel.kernel.transformed
+    rows = [plan(sizes)[1] for k, plan in enumerate(kernel.plans) if nests[f"nest{k}"].lanes]
     assert all(r % MOST_LANES == 0 for r in rows)
 
 

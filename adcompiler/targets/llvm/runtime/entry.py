@@ -53,18 +53,16 @@ class Code(NamedTuple):
 
 
 class KernelSource(NamedTuple):
-    """A kernel's functions, the parameters and result types of its `run`, and the nests whose blocks may run
-    in parallel. If there are any, `run` takes two more numbers: the address of the pool's `launch` and the
-    number of threads; or 0 and 1. A `precise` kernel, or one without arrays, uses the scalar C library for
-    all mathematics. Each iteration of a nest has its own `rows`. The parameters from number `written` on are
-    outputs."""
+    """A kernel's functions after all transforms, the parameters and result types of its `run`, and the nests
+    whose blocks may run in parallel. If there are any, `run` takes two more numbers: the address of the
+    pool's `launch` and the number of threads; or 0 and 1. A `precise` kernel, or one without arrays, uses the
+    scalar C library for all mathematics. The parameters from number `written` on are outputs."""
 
     functions: tuple[loopir.Function, ...]
     params: Sequence[Param]
     results: Sequence[Dtype]
     shared: Sequence[str] = ()
     precise: bool = False
-    rows: Sequence[str] = ()
     written: int = 0
     heavy: bool = False  # whether loops inside the iterations of nests poll
     low_trips: bool = False  # whether loops in iterations of program loops are short
@@ -78,7 +76,7 @@ def translated(source: KernelSource, contiguous: bool) -> Code:
     context, launch, threads)`: its parameters are words (for an array, the address and lengths), and results
     become the following words. It returns whether it gave up: allocation failed, or a signal handler raised.
     """
-    module = Module(source.functions, source.shared, _needs(source), source.rows)
+    module = Module(source.functions, source.shared, _needs(source))
     module.heavy, module.low_trips = source.heavy, source.low_trips
     code = Function(module)
     count = len(source.params) + 2 * bool(source.shared)
