@@ -1,22 +1,34 @@
-"""Values that are made when they are asked for: `cached_property`, and the last ones by keys.
+"""Values that are made when they are first asked for, and kept: `cached_property`, `Memo` and `WeakMemo`.
 
-`cached_property` has a lock for each value: threads that compute different values do not wait.
+One thread makes a value, and others that ask for it wait; threads that make different values do not.
+(`functools.cached_property` of Python 3.11 has one lock for all instances of a class; that of 3.12 has none,
+so threads would compile the same kernel several times.) In a child of `fork` no value is being made.
 
-That of Python 3.11 has one lock for all instances of a class, so every compilation would wait for all others.
-That of 3.12 has none, so threads would compile the same kernel several times.
+`functools.cache` is for functions of few possible arguments, such as names of primitives.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
+from functools import partial
 from threading import RLock
 from typing import Any, Generic, TypeVar, overload
+from weakref import WeakKeyDictionary
 
 from adcompiler.fork import Locked
 
+# Values in a memo, unless it says otherwise: more than the types and lengths that most programs are called
+# with. If it were larger, memos would hold more kernels in memory, and fewer would be compiled again.
+VALUES = 1000
+
 T = TypeVar("T")
-_being_made: dict[tuple[int, str], Any] = {}  # the lock of each value that a thread is making
+K = TypeVar("K")
+V = TypeVar("V")
+
+_ABSENT: Any = object()
+_being_made: dict[tuple[int, Any], Any] = {}  # the lock of each value that a thread is making
+_changing = Locked(RLock)  # held while the order of a memo changes
 
 
 class cached_property(Generic[T]):  # noqa: N801  (named as the one of functools)
@@ -31,32 +43,63 @@ class cached_property(Generic[T]):  # noqa: N801  (named as the one of functools
     def __get__(self, instance: object, owner: Any) -> T: ...
     def __get__(self, instance: Any, owner: Any) -> Any:
         if instance is None:
-            return self
-        key = id(instance), self.name
-        with _being_made.setdefault(key, RLock()):
-            try:
-                if self.name not in vars(instance):  # where it is, Python does not come here again
-                    vars(instance)[self.name] = self.make(instance)
-                return vars(instance)[self.name]
-            finally:
-                _being_made.pop(key, None)
+            return self  # where the value is known, Python does not come here again
+        return _once(instance, vars(instance), self.name, partial(self.make, instance))
 
 
-class Recent(Generic[T]):
-    """The last `most` values that were asked for by keys; each is made by one thread."""
+class Memo(dict[K, V]):
+    """Values by keys, at most `limit` of them: beyond, the one that `made` gave least recently is dropped.
 
-    def __init__(self, most: int) -> None:
-        self.most, self.making = most, Locked()
-        self.values: dict[Any, T] = {}  # the last one that was asked for stands last
+    Reading by `get` and `[]` is as fast as in a dict, and does not count as use. A pickle or copy is empty.
+    """
 
-    def get(self, key: Any, make: Callable[[], T]) -> T:
-        """The value of a key."""
-        with self.making.lock:
-            found = self.values.pop(key) if key in self.values else make()
-            self.values[key] = found
-            while len(self.values) > self.most:
-                del self.values[next(iter(self.values))]
+    __slots__ = ("limit",)
+
+    def __init__(self, limit: int = VALUES) -> None:
+        super().__init__()
+        self.limit = limit
+
+    def made(self, key: K, make: Callable[[], V]) -> V:
+        """The value of a key, which is made and kept if there is none."""
+        found: V = self.get(key, _ABSENT)
+        if found is _ABSENT:
+            return _once(self, self, key, make)
+        if len(self) >= self.limit:  # the order decides what is dropped next
+            with _changing.lock:
+                self.pop(key, None)
+                super().__setitem__(key, found)
+        return found
+
+    def __setitem__(self, key: K, value: V) -> None:
+        with _changing.lock:
+            super().__setitem__(key, value)
+            while len(self) > self.limit:
+                del self[next(iter(self))]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.limit,)
+
+
+class WeakMemo(WeakKeyDictionary[K, V]):
+    """Values by objects, each kept as long as its object exists. A value must not refer to its object."""
+
+    def made(self, key: K, make: Callable[[], V]) -> V:
+        """The value of an object, which is made and kept if there is none."""
+        found: V = self.get(key, _ABSENT)
+        return _once(self, self, key, make) if found is _ABSENT else found
+
+
+def _once(owner: object, values: MutableMapping[K, V], key: K, make: Callable[[], V]) -> V:
+    """The value of a key, made and stored by one thread."""
+    place = id(owner), key
+    with _being_made.setdefault(place, RLock()):
+        try:
+            found: V = values.get(key, _ABSENT)
+            if found is _ABSENT:
+                found = values[key] = make()
             return found
+        finally:
+            _being_made.pop(place, None)
 
 
 if hasattr(os, "register_at_fork"):  # a child has no thread that would release what others hold

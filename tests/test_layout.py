@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ import adcompiler
 
 # Folders and modules of the package in order: each may import itself and those before it.
 ORDER = (
-    "errors fork frames lazy progress provided store",
+    "limits errors fork frames lazy progress provided store",
     "ir ops/rules ops ir/textform analysis frontend/grammar pytree",
     "frontend/values frontend/linalg frontend/indexing frontend/library frontend/lowering",
     "ad passes/algebra passes/order passes/arrays passes/recurrences passes ad/programs passes/chunks",
@@ -36,6 +37,9 @@ MOST_LINES = 900  # of a file
 LAZY = {"numba", "llvmlite", "sympy", "scipy", "lark", "typer", "rich"}
 LAZY |= {"torch", "jax", "dask", "pandas", "xarray", "IPython", "tqdm"}
 
+MOST = re.compile("MOST_|FEWEST_|LONGEST_|LARGEST_|SHORTEST_|LEAST_")
+WITHOUT_LIMITS = {"pytree", "loopir", "llvm", "runtime", "vectormath"}  # folders that keep them in modules
+
 PACKAGE = Path(find_spec("adcompiler").origin).parent
 
 
@@ -48,8 +52,10 @@ FILES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
 def layer(module: str) -> str:
-    """The folder of a module; a module beside the folders stands for itself."""
+    """The folder of a module; a module beside the folders, and one of limits, stands for itself."""
     path = FILES[module].relative_to(PACKAGE)
+    if path.stem == "limits":
+        return "limits"
     return path.stem if path.parent == Path() and path.stem != "__init__" else path.parent.as_posix()
 
 
@@ -99,7 +105,8 @@ def test_folders_are_concepts():
     """A folder says in a sentence what it is, and has a number of modules that one can read."""
     for folder in {path.parent for path in FILES.values()}:
         assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text("utf-8"))), folder
-        assert len(list(folder.glob("*.py"))) <= MOST_MODULES or folder.name == "cli", folder
+        modules = [path for path in folder.glob("*.py") if path.stem != "limits"]
+        assert len(modules) <= MOST_MODULES or folder.name == "cli", folder
 
 
 def test_no_import_cycles():
@@ -126,6 +133,20 @@ def test_every_way_to_import_is_seen(source):
 def test_files_are_as_long_as_a_concept():
     lengths = {name: len(path.read_text("utf-8").splitlines()) for name, path in FILES.items()}
     assert not {name: length for name, length in lengths.items() if length > MOST_LINES}
+
+
+def test_limits_have_a_place_and_a_reason():
+    """A limit stands in the `limits` of its folder, which import nothing, with a comment beside it."""
+    for name, path in FILES.items():
+        text = path.read_text("utf-8")
+        lines = text.splitlines()
+        own = path.stem == "limits"
+        assert not (own and graph()[name]), name
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.Assign) and (own or MOST.match(ast.unparse(node.targets[0]))):
+                assert own or path.parent.name in WITHOUT_LIMITS, f"{name}:{node.lineno}"
+                line, above = lines[node.lineno - 1], lines[node.lineno - 2]
+                assert "  # " in line or above.startswith("# "), f"{name}:{node.lineno}"
 
 
 def test_importing_adcompiler_is_cheap():

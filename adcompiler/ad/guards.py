@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 from adcompiler.ir.nodes import Apply, Const, Element, Index, Select, const, is_const, select
 from adcompiler.ir.walk import operands, substitute
+from adcompiler.lazy import WeakMemo
 from adcompiler.ops.build import apply
 
 TRUE = const(True, "bool")
@@ -68,7 +68,7 @@ class _Exclusions:
         return replace(self, numbers=numbers, count=len(numbers))
 
 
-_KNOWN: WeakKeyDictionary[Element, _Exclusions] = WeakKeyDictionary()
+_KNOWN: WeakMemo[Element, _Exclusions] = WeakMemo()
 
 
 def _exclusions(guard: Element) -> _Exclusions | None:

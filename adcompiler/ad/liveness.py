@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from adcompiler.ad.guards import TRUE, both, either, negation
+from adcompiler.ad.limits import MOST_CONDITIONS
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -25,8 +26,6 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import arrays_read, elements_of, postorder, read_by, substitute
-
-MOST_CONDITIONS = 8  # of one array: with more it counts as always read
 
 
 def liveness(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from adcompiler.ad.limits import SHORT_AXIS
 from adcompiler.ir.bodies import Body, Carried, build, fresh
 from adcompiler.ir.nodes import (
     Array,
@@ -23,7 +24,6 @@ from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import apply
 
 # Up to this many factors, products over all but one of them are unrolled (`passes/arrays/unroll.py`).
-SHORT_AXIS = 4
 
 
 def others(product: Reduce) -> Element:

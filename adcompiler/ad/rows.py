@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from adcompiler.ad.limits import SHORT_ROW
 from adcompiler.ad.spots import Spot, spots
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -26,8 +27,6 @@ from adcompiler.ir.nodes import (
     select,
 )
 from adcompiler.ops.build import apply
-
-SHORT_ROW = 8  # elements up to which a row is collected whole
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 
+from adcompiler.analysis.limits import MOST_TERMS
 from adcompiler.ir.nodes import Apply, Const, Element, Size, const, is_const
 from adcompiler.ops.build import apply
 
 Atom = Element | None  # None stands for 1
-MOST_TERMS = 32
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
+from adcompiler.analysis.limits import MOST_ELEMENTS
 from adcompiler.errors import LimitError
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Apply, Array, Const, Element, Func, Select, Shape, Size
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import arrays_of, elements_of, is_computed
 
-MOST_ELEMENTS = 2**57  # elements of an axis
 LONG = "more memory than available"
 BOUNDS = tuple(2**k for k in range(56, 0, -4))
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from adcompiler.analysis.affine import MOST_TERMS, Linear, linear, linear_constant
+from adcompiler.analysis.affine import Linear, linear, linear_constant
+from adcompiler.analysis.limits import MOST_TERMS
 from adcompiler.analysis.predicates import OPPOSITE
 from adcompiler.ir.nodes import Apply, Const, Element, Size, const, is_const
 from adcompiler.ir.walk import elements_of

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from adcompiler.analysis.limits import SHORT_ITERATIONS
 from adcompiler.ir.nodes import Accumulate, Array, Const, Element, Index, Input, Read, Reduce, is_const
 from adcompiler.ir.walk import elements_of, is_computed
 from adcompiler.ops.costs import is_costly
-
-SHORT_ITERATIONS = 16  # of an unrolled loop
 
 
 def is_short(length: Element) -> bool:

@@ -11,6 +11,14 @@ import numpy as np
 
 from adcompiler.api.finite_differences import Place, Value, closer, closer_along, slope_along, slopes
 from adcompiler.api.function import Function
+from adcompiler.api.limits import (
+    FEWEST_STEPPED_ENTRIES,
+    MANY_ENTRIES,
+    MOST_STEPPED_ENTRIES,
+    MOST_STEPPED_POINTS,
+    NOISE_FACTOR,
+    RANDOM_DIRECTIONS,
+)
 from adcompiler.api.modes import hvp
 from adcompiler.api.transforms import Gradient, compiled
 from adcompiler.api.weighted import Weighted
@@ -21,6 +29,7 @@ from adcompiler.ir.batch import over
 from adcompiler.ir.nodes import Func, Input, Size
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import arrays_of
+from adcompiler.lazy import Memo
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.progress import showing
 from adcompiler.pytree.structures import flatten, places_of, unflatten
@@ -32,11 +41,6 @@ Tolerance = Mapping[np.dtype[Any], float]
 F64, F32 = NUMPY["f64"], NUMPY["f32"]
 RTOL: Tolerance = {F64: 1e-6, F32: 2e-2}  # finite differences
 COMPLEX_RTOL: Tolerance = {F64: 1e-12, F32: 1e-4}
-MANY_ENTRIES = 1000  # of one argument, up to which finite differences are taken at each
-RANDOM_DIRECTIONS = 8  # through all entries of an argument that has more
-FEWEST_ENTRIES, MOST_POINTS = 8, 2**22  # what is sampled of larger ones, and in all
-MOST_ENTRIES = 64  # of one argument, for complex steps, each of which interprets the program once
-NOISE_FACTOR = 100.0  # how much further than the rounding of an argument moves a derivative it may be off
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +127,13 @@ class Steps:
     def __init__(self, f: Program, point: Sequence[Any], weights: Sequence[np.ndarray] | None) -> None:
         self.f, self.points, self.weights = f, (point, _rounded(point)), weights
         self.sizes = f.sizes(point)
-        self._made: dict[tuple[int, bool], ComplexStep] = {}
+        self._made: Memo[tuple[int, bool], ComplexStep] = Memo(2 * len(self.f.func.inputs))
 
     def slopes(self, k: int, places: Sequence[Place], near: bool = False) -> np.ndarray:
         """The derivatives by the entries of input `k` at `places`; raises NotAnalytic."""
-        if (k, near) not in self._made:
-            func = self.f.func
-            self._made[k, near] = ComplexStep(func, self.sizes, self.points[near], k, _mapped(func, k))
-        return self._made[k, near].slopes(places, self.weights)
+        func = self.f.func
+        make = lambda: ComplexStep(func, self.sizes, self.points[near], k, _mapped(func, k))  # noqa: E731
+        return self._made.made((k, near), make).slopes(places, self.weights)
 
 
 def _mapped(func: Func, k: int) -> Func | None:
@@ -264,7 +267,7 @@ class _Check:
         for k, g in zip(self.wanted, exact, strict=True):
             try:
                 expected, error = self._stepped(steps, k, g)
-                if g.size > MOST_ENTRIES:
+                if g.size > MOST_STEPPED_ENTRIES:
                     name = self.names[k]
                     self.notes.append(f"complex steps at {_samples(g)} of the {g.size} entries of {name}")
             except NotAnalytic as reached:
@@ -275,7 +278,7 @@ class _Check:
 
     def _stepped(self, steps: Steps, k: int, exact: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Derivatives by complex steps, NaN where none was taken, and the errors beyond rounding."""
-        places = self.sampled(exact) if exact.size > MOST_ENTRIES else list(np.ndindex(exact.shape))
+        places = self.sampled(exact) if exact.size > MOST_STEPPED_ENTRIES else list(np.ndindex(exact.shape))
         expected = np.full(exact.shape, np.nan)
         _put(expected, places, steps.slopes(k, places))
         usable = np.isfinite(expected) & np.isfinite(exact)
@@ -333,7 +336,7 @@ def _put(array: np.ndarray, places: Sequence[Place], values: np.ndarray) -> None
 
 def _samples(exact: np.ndarray) -> int:
     """How many entries of an argument are sampled."""
-    return min(MOST_ENTRIES, max(FEWEST_ENTRIES, MOST_POINTS // exact.size))
+    return min(MOST_STEPPED_ENTRIES, max(FEWEST_STEPPED_ENTRIES, MOST_STEPPED_POINTS // exact.size))
 
 
 def _scale(expected: np.ndarray) -> float:

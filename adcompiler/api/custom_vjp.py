@@ -12,6 +12,7 @@ import numpy as np
 from adcompiler.api.check_grad import check_grad
 from adcompiler.api.compile import function
 from adcompiler.api.function import Function, SourceFunction
+from adcompiler.api.limits import SAMPLE_LENGTH
 from adcompiler.api.numba_functions import of_numba
 from adcompiler.api.transforms import vjp
 from adcompiler.errors import DtypeError, Error, GradientError
@@ -20,8 +21,6 @@ from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.pytree.containers import mapped
 from adcompiler.pytree.kinds import ArgType
 from adcompiler.runtime.reports.show import default_types
-
-SAMPLE_LENGTH = 3  # of every axis of a sample
 
 
 @public

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from adcompiler.api.limits import CERTAIN, RELATIVE_STEP
+
 EPS = float(np.finfo(np.float64).eps)
-RELATIVE_STEP = 6e-3  # of the argument's scale; with two extrapolations the error is of the sixth order in it
-CERTAIN = 1e-9  # relative uncertainty, far below the errors that are looked for
 FINER = tuple(10.0**-k for k in range(7))
 
 

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from adcompiler.api.pairs.styles import Forward
 
 MADE = {"jitted", "cfunc", "low_level_callable", "forward", "backward"}
-MADE |= {"_programs", "_splits", "_derived", "_list_types", "_each_item"}
 
 
 class Function(Traceable, Displayed):

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.grammar.control_flow import returns
 from adcompiler.frontend.values.values import Closure
 from adcompiler.ir.walk import postorder
+from adcompiler.lazy import WeakMemo
 
 KINDS: Mapping[tuple[str, str], str] = {
     ("numba.core.dispatcher", "Dispatcher"): "jit",
@@ -86,15 +86,12 @@ def why_refused(value: Any) -> str | None:
     return None
 
 
-_MADE: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+_MADE: WeakMemo[Any, Any] = WeakMemo()
 
 
 def compiled_once(value: Any) -> Any:
     """The compiled function of a function of numba, which keeps its kernels as long as that exists."""
-    found = _MADE.get(value)
-    if found is None:
-        found = _MADE.setdefault(value, provided.compile(value))
-    return found
+    return _MADE.made(value, lambda: provided.compile(value))
 
 
 # -- definitions -------------------------------------------------------------------------------

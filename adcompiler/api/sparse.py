@@ -12,6 +12,7 @@ import numpy as np
 
 from adcompiler.ad.programs.coloring import Coloring, coloring
 from adcompiler.ad.programs.jacobians import pulled, pushed
+from adcompiler.api.limits import MOST_COLORINGS, SEED_ENTRIES
 from adcompiler.api.transforms import Derived, Gradient
 from adcompiler.errors import Error
 from adcompiler.frames import public
@@ -21,16 +22,13 @@ from adcompiler.interpreter.sparsity import pattern
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Input, Shape, Size
 from adcompiler.ir.types import NUMPY, is_float
-from adcompiler.lazy import Recent, cached_property
+from adcompiler.lazy import Memo, cached_property
 from adcompiler.passes.pipeline import OPTIMISE, SIMPLIFY, run
 from adcompiler.pytree.kinds import Types
 from adcompiler.pytree.structures import grafted, unflatten
 from adcompiler.runtime.arguments.adapters import is_adapted
 from adcompiler.runtime.arguments.signature import bind, find_hook, wrapper_of
 from adcompiler.runtime.programs.program import Program
-
-SEED_ENTRIES = 2**22  # of the seeds of one run: more directions are done in several runs
-MOST_COLORINGS = 8  # colorings of one program
 
 
 class SparseDerivative(Derived):
@@ -107,7 +105,7 @@ class SparseProgram:
         self.base, self.structure, self.symmetric = base, structure, symmetric
         self.func = base.func
         self.inputs = [self.func.inputs[k] for k in wanted]
-        self._colorings: Recent[Coloring] = Recent(MOST_COLORINGS)
+        self._colorings: Memo[Any, Coloring] = Memo(MOST_COLORINGS)
 
     # -- patterns ------------------------------------------------------------------------------
 
@@ -115,7 +113,7 @@ class SparseProgram:
         """The pattern and coloring for these lengths and integers; those of the last calls are kept."""
         integers = self.integers(values)
         make = lambda: coloring(self.pattern(integers, sizes), self.symmetric)  # noqa: E731
-        return self._colorings.get(key_of(integers, sizes), make)
+        return self._colorings.made(key_of(integers, sizes), make)
 
     def integers(self, values: Sequence[Any]) -> dict[Array, Any]:
         """The inputs that are not floats: patterns follow from them."""

@@ -16,12 +16,13 @@ import numpy as np
 
 from adcompiler.ad.programs.entries import Family, families, values_of
 from adcompiler.api.function import Function
+from adcompiler.api.limits import MOST_LAYOUTS
 from adcompiler.api.sparse import SparseDerivative, SparseHessian, SparseProgram, key_of
 from adcompiler.interpreter.entries import places
 from adcompiler.interpreter.reference import Values
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Element
-from adcompiler.lazy import Recent, cached_property
+from adcompiler.lazy import Memo, cached_property
 from adcompiler.passes.algebra.fold import fold
 from adcompiler.passes.arrays.contract import contract, pick
 from adcompiler.passes.arrays.inline import inline_all
@@ -31,7 +32,6 @@ from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.programs.program import Program
 from adcompiler.targets.buffers import POOL
 
-MOST_LAYOUTS = 8  # of one program
 FLOAT = np.dtype(np.float64)
 # Few arrays with large bodies have the fewest families. Rules of a user's own stay what they are.
 INLINED = (pick, unroll, fold, prune, inline_all, contract, fold, prune)
@@ -58,7 +58,7 @@ class SparseEntries:
         self.derivative: SparseDerivative = (
             SparseHessian(of, wrt, "hessian") if symmetric else SparseDerivative(of, wrt, "jacobian")
         )
-        self._made: dict[SparseProgram, _Entries] = {}
+        self._made: Memo[SparseProgram, _Entries] = Memo()
 
     def places(self, args: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
         """The rows and columns of the entries for arguments of these types, lengths and integers."""
@@ -74,13 +74,7 @@ class SparseEntries:
 
     def _layout(self, args: Sequence[Any]) -> tuple[Layout, list[Any]]:
         program, values = self.derivative.at(args, {})
-        entries = self._made.get(program)
-        if entries is None:
-            entries = self._made.setdefault(program, _Entries(program))
-        return entries.layout(values), values
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_made": {}}
+        return self._made.made(program, lambda: _Entries(program)).layout(values), values
 
 
 @dataclass(frozen=True)
@@ -142,7 +136,7 @@ class _Entries(SparseFamilies):
 
     def __init__(self, program: SparseProgram) -> None:
         super().__init__(program)
-        self.layouts: Recent[Layout] = Recent(MOST_LAYOUTS)
+        self.layouts: Memo[Any, Layout] = Memo(MOST_LAYOUTS)
 
     def layout(self, values: Sequence[Any]) -> Layout:
         """The layout for these lengths and integers; those of the last calls are kept."""
@@ -153,7 +147,7 @@ class _Entries(SparseFamilies):
             found = self.placed(integers, sizes)
             return self._colored(values, sizes) if found is None else self._placed(found, sizes)
 
-        return self.layouts.get(key_of(integers, sizes), make)
+        return self.layouts.made(key_of(integers, sizes), make)
 
     # -- entry by entry ------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from adcompiler.ad.taylor import taylor as differentiate
 from adcompiler.api.function import Function
+from adcompiler.api.limits import MOST_COEFFICIENTS
 from adcompiler.api.modes import as_tuple
 from adcompiler.api.transforms import Derived, compiled
 from adcompiler.errors import Error, ShapeError
@@ -17,8 +18,6 @@ from adcompiler.ir.nodes import Input, zeros_like
 from adcompiler.pytree.kinds import Types
 from adcompiler.runtime.arguments.signature import Parameter, bind
 from adcompiler.runtime.arguments.tangents import like
-
-MOST_ORDERS = 20
 
 
 class Line(Derived):
@@ -59,8 +58,8 @@ def taylor(f: Function, args: Sequence[Any], direction: Sequence[Any], order: in
     that is not an integer from 1 to 20.
     """
     args, direction = as_tuple("taylor", "args", args), as_tuple("taylor", "direction", direction)
-    if not isinstance(order, int) or not 1 <= order <= MOST_ORDERS:
-        raise Error(f"taylor of order {order!r}", remedy=f"use an integer from 1 to {MOST_ORDERS}")
+    if not isinstance(order, int) or not 1 <= order <= MOST_COEFFICIENTS:
+        raise Error(f"taylor of order {order!r}", remedy=f"use an integer from 1 to {MOST_COEFFICIENTS}")
     if len(args) != len(direction):
         raise ShapeError(
             f"{len(args)} arguments but {len(direction)} directions", remedy="None stands for zero"

@@ -11,6 +11,7 @@ import numpy as np
 from adcompiler.api.compile import compile
 from adcompiler.api.finite_differences import slopes
 from adcompiler.api.function import Function
+from adcompiler.api.limits import RTOL, SAMPLES
 from adcompiler.errors import Error, GradientError
 from adcompiler.frames import public
 from adcompiler.frontend.grammar import tree
@@ -23,8 +24,6 @@ from adcompiler.ops.rules.shorthand import ANY
 from adcompiler.ops.table import TABLE, add_entry
 
 Interval = tuple[float, float]
-RTOL = 1e-6
-SAMPLES = 5  # in each direction
 _mine: dict[str, str] = {}  # the names that are the user's, and the primitives that they mean
 
 

@@ -13,12 +13,12 @@ from adcompiler.api.function import SourceFunction
 from adcompiler.eager.variable.leaves import Leaf, Tree, beside, built, leaves, tree
 from adcompiler.errors import DtypeError, LimitError, ShapeError, Span
 from adcompiler.fit.checks import SolverError, check_finite
+from adcompiler.fit.limits import MOST_BATCH_PARAMETERS
 from adcompiler.fit.models import numbers_of, split
 from adcompiler.frontend.indexing.annotations import declared
 from adcompiler.frontend.values.values import FunctionValue
 from adcompiler.pytree.containers import Container
 
-MOST_PARAMETERS = 16  # of a fit in a batch: the normal equations are written out
 CONTAINER = "a parameter in a container is one number for each fit: write f(x, p) with an array for more"
 
 
@@ -65,10 +65,10 @@ class Start:
     def check(self) -> None:
         """Raise LimitError for too many parameters, SolverError for starts that are not finite."""
         n = len(self.columns)
-        if n > MOST_PARAMETERS:
+        if n > MOST_BATCH_PARAMETERS:
             raise LimitError(
                 f"fit.batch: a fit has {n} parameters",
-                remedy=f"it takes {MOST_PARAMETERS} at most; call adc.curve_fit for each fit",
+                remedy=f"it takes {MOST_BATCH_PARAMETERS} at most; call adc.curve_fit for each fit",
             )
         check_finite("start", self.columns.T)
 

@@ -12,15 +12,9 @@ from adcompiler.errors import ShapeError
 from adcompiler.fit.batch_program import Data, Step, pairs
 from adcompiler.fit.batch_result import FEW, NOT_FINITE
 from adcompiler.fit.checks import SolverError
+from adcompiler.fit.limits import FEWEST_WAVE_FITS, LANES, MOST_WAVE_FITS, REFILL_SHARE, WAVE_POINTS
 from adcompiler.fit.models import numbers_of
 from adcompiler.fit.watch import Watch
-
-LANES = (
-    16  # fits are computed in whole vectors, so that the bits of one do not depend on the number of others
-)
-POINTS = 1 << 18  # points of a wave: enough for all threads, few enough for caches
-FEWEST, MOST = 1 << 10, 1 << 14  # fits of a wave
-REFILL = 4  # a wave gets new fits when this part of it has ended
 
 
 def padded(ids: np.ndarray) -> np.ndarray:
@@ -75,8 +69,8 @@ class Arrays:
     @property
     def wave(self) -> int:
         """How many fits are computed at once."""
-        fitting: int = POINTS // max(self.y.shape[1], 1)
-        return min(max(fitting, FEWEST), MOST)
+        fitting: int = WAVE_POINTS // max(self.y.shape[1], 1)
+        return min(max(fitting, FEWEST_WAVE_FITS), MOST_WAVE_FITS)
 
     def rows(self, ids: np.ndarray) -> list[np.ndarray]:
         """The data of some fits, in float64; data that are the same for all of them as they are."""
@@ -163,7 +157,7 @@ class Waves:
     def fill(self) -> bool:
         """Replace fits that have ended, if they are many; return whether there are any left."""
         here = np.flatnonzero(self.ids >= 0)
-        if len(here) and (len(self.ids) - len(here)) * REFILL < len(self.ids):
+        if len(here) and (len(self.ids) - len(here)) * REFILL_SHARE < len(self.ids):
             return True
         room = self.arrays.wave - len(here)
         new, self.waiting = self.waiting[:room], self.waiting[room:]

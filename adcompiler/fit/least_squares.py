@@ -10,13 +10,13 @@ import numpy as np
 
 from adcompiler.errors import LimitError, ShapeError
 from adcompiler.fit.checks import SolverError, check_method, check_value
+from adcompiler.fit.limits import MOST_DENSE_ENTRIES
 from adcompiler.fit.minimize import checked_bounds
 from adcompiler.fit.points import Points
 from adcompiler.fit.problem import Problem
 from adcompiler.fit.watch import Watch
 from adcompiler.frames import public
 
-MOST_ENTRIES = 2**27  # of a dense Jacobian: 1 GiB
 METHODS = ("trf", "dogbox", "lm")
 OPTIONS = (
     "ftol", "xtol", "gtol", "x_scale", "f_scale", "tr_solver", "tr_options", "max_nfev", "verbose",
@@ -100,7 +100,7 @@ def jacobian_of(
 
 
 def _check_size(rows: int, columns: int) -> None:
-    if rows * columns > MOST_ENTRIES:
+    if rows * columns > MOST_DENSE_ENTRIES:
         raise LimitError(
             f"the Jacobian of {rows} residuals by {columns} numbers would have {rows * columns} entries",
             remedy="write the residuals without loops, and it is sparse if most of them read few numbers; or "

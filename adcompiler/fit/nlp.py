@@ -18,7 +18,7 @@ from adcompiler.fit.nlp_solvers import solved
 from adcompiler.fit.points import Points
 from adcompiler.fit.watch import Watch
 from adcompiler.frames import public
-from adcompiler.lazy import cached_property
+from adcompiler.lazy import Memo, cached_property
 
 
 @public
@@ -57,7 +57,7 @@ class NonlinearProgram:
     def __init__(self, parts: Parts, x0: Any, data: Mapping[str, Any]) -> None:
         self.parts, self._data = parts, dict(data)
         self._points = None if x0 is None else self._points_of(x0)
-        self._composed: dict[Any, _Derivatives] = {}
+        self._composed: Memo[Any, _Derivatives] = Memo()
         self._shapes: list[tuple[int, ...]] | None = None
         self._key: Any = None
         self._values: list[Any] | None = None
@@ -297,7 +297,8 @@ class NonlinearProgram:
     @property
     def _derived(self) -> _Derivatives:
         """The joined functions for results that nest as those here do."""
-        return self._composed[self._look()]
+        key = self._look()
+        return self._composed.made(key, lambda: _Derivatives(self.parts, key))
 
     def _look(self) -> Any:
         """Compute the constraints once, to see what they return; return the key of the joined functions."""
@@ -309,8 +310,6 @@ class NonlinearProgram:
             found = [leaves_of(f.__name__, r) for f, r in results]
             self._key = tuple(tuple(path for path, _ in own) for own in found)
             self._shapes = [shape for own in found for _, shape in own]
-            if self._key not in self._composed:
-                self._composed[self._key] = _Derivatives(self.parts, self._key)
         return self._key
 
 

@@ -13,6 +13,7 @@ from adcompiler.api.sparse import SparseDerivative
 from adcompiler.api.transforms import compiled, value_and_grad
 from adcompiler.eager.variable.leaves import leaves, tree
 from adcompiler.errors import DtypeError, Error, LimitError, ShapeError
+from adcompiler.fit.limits import SPARSE_ENTRIES, SPARSE_SHARE
 from adcompiler.fit.points import Points
 from adcompiler.fit.watch import Watch
 from adcompiler.ir.loop import Item
@@ -20,9 +21,6 @@ from adcompiler.ir.walk import arrays_of
 from adcompiler.lazy import cached_property
 from adcompiler.pytree.containers import opened
 from adcompiler.runtime.arguments.signature import bind
-
-SPARSE_ENTRIES = 2**16  # of a Jacobian: smaller ones are dense, if not asked for
-SPARSE_SHARE = 8  # a Jacobian is sparse if it needs at most this part of its columns as directions
 
 
 class Last:

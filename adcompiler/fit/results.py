@@ -10,11 +10,10 @@ from scipy.optimize import OptimizeResult
 
 from adcompiler.errors import LimitError
 from adcompiler.fit.checks import SolverError
+from adcompiler.fit.limits import MOST_COVARIANCES
 from adcompiler.fit.points import Points
 from adcompiler.frames import public
 from adcompiler.lazy import cached_property
-
-MOST_PARAMETERS = 5000  # of which a covariance matrix is computed
 
 
 @dataclass
@@ -44,10 +43,10 @@ class Uncertainty:
     def cov(self) -> np.ndarray:
         """The covariance matrix of the parameters; inf if the residuals do not determine all of them."""
         n = self.jacobian.shape[1]
-        if n > MOST_PARAMETERS:
+        if n > MOST_COVARIANCES:
             raise LimitError(
                 f"the covariance matrix of {n} parameters is dense",
-                remedy=f"it is computed for at most {MOST_PARAMETERS}; solve with fit.jac for single columns",
+                remedy=f"it is computed up to {MOST_COVARIANCES}; solve with fit.jac for single columns",
             )
         inverse = _inverse(self.jacobian, self.weights)
         if inverse is None or (self.freedom <= 0 and not self.absolute):

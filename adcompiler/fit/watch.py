@@ -7,9 +7,8 @@ from types import TracebackType
 
 import numpy as np
 
+from adcompiler.fit.limits import PROGRESS_SECONDS
 from adcompiler.progress import Line, line_on, terminal
-
-GAP = 0.25  # seconds between two texts
 
 
 class Watch:
@@ -37,7 +36,7 @@ class Watch:
             self._show(f"{count:,} of {fits:,} fits")
 
     def _is_due(self) -> bool:
-        return self.stream is not None and perf_counter() - self.last >= GAP
+        return self.stream is not None and perf_counter() - self.last >= PROGRESS_SECONDS
 
     def _show(self, text: str) -> None:
         assert self.stream is not None

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, product
 from typing import Any, NamedTuple, TypeGuard
-from weakref import WeakKeyDictionary
 
 from scipy.cluster.hierarchy import DisjointSet
 
@@ -50,15 +49,10 @@ class Flow(NamedTuple):
     results: list[LabelOrigin]
 
 
-_known: WeakKeyDictionary[Any, dict[Any, Flow]] = WeakKeyDictionary()
-
-
 def flow(function: Any, types: Any) -> Flow:
     """The flow of labels through a function for arguments of these types; cached."""
-    known = _known.setdefault(function, {})
-    if types not in known:
-        known[types] = _flow(function, types)
-    return known[types]
+    found: Flow = function.derived(("labels", types), lambda: _flow(function, types))
+    return found
 
 
 def own_axes(types: Any, k: int) -> LabelOrigin:

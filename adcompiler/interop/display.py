@@ -12,12 +12,11 @@ from adcompiler.api.modes import Hessian, Jacobian
 from adcompiler.api.transforms import Derived, Gradient, grad
 from adcompiler.errors import Error, LimitError
 from adcompiler.explain.page.html import embedded
+from adcompiler.interop.limits import MOST_OPERATIONS, MOST_SHOWN_OPERATIONS
 from adcompiler.interpreter.indexed import Written, length, symbol, to_indexed
 from adcompiler.ir.nodes import Func
 from adcompiler.pytree.kinds import Types
 from adcompiler.runtime.reports.show import show
-
-SHOWN, LONGEST = 120, 2000  # limits on the operations of a formula, in notebooks and elsewhere
 
 
 def latex(f: Any) -> str | None:
@@ -25,12 +24,12 @@ def latex(f: Any) -> str | None:
     form in SymPy, or whose formulas are too long to read."""
     try:
         types = _types(f, ())
-        lines = list(_values(f, types, SHOWN))
+        lines = list(_values(f, types, MOST_SHOWN_OPERATIONS))
     except Error:
         return None
     if not isinstance(f, Derived):
         with suppress(Error):
-            lines += _gradient(f, types, SHOWN)
+            lines += _gradient(f, types, MOST_SHOWN_OPERATIONS)
     return f"$${_aligned(lines)}$$" if lines else None
 
 
@@ -41,10 +40,10 @@ def formula(f: Any, args: Sequence[Any], gradient: bool) -> str:
     """
     types = _types(f, args)
     if gradient:
-        return _aligned([*_values(f, types, LONGEST), *_gradient(f, types, LONGEST)])
+        return _aligned([*_values(f, types, MOST_OPERATIONS), *_gradient(f, types, MOST_OPERATIONS)])
     from sympy import latex
 
-    forms = [form for _, form in _symbolic(f, types, LONGEST)[1]]
+    forms = [form for _, form in _symbolic(f, types, MOST_OPERATIONS)[1]]
     text: str = latex(forms[0] if len(forms) == 1 else tuple(forms))
     return text
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from adcompiler.interpreter.limits import MOST_STEPPED_ENTRIES, MOST_STEPS
 from adcompiler.interpreter.reference import Arithmetic, Reference, reduce_real
 from adcompiler.ir.nodes import Func
 from adcompiler.ir.types import NUMPY, is_float
@@ -20,7 +21,6 @@ from adcompiler.ops.table import TABLE
 
 H = 1e-20
 COMPLEX = np.dtype(np.complex128)
-MOST_STEPS, MOST_ENTRIES = 64, 2**13  # steps in one pass, and entries of the arguments of all of them
 
 
 class NotAnalytic(Exception):  # noqa: N818 (an answer rather than an error)
@@ -64,7 +64,7 @@ class ComplexStep:
         self.one, self.sizes, self.k = Reference(func, NUMBERS), tuple(sizes), k
         self.many = None if mapped is None else Reference(mapped, NUMBERS)
         self.args = [np.asarray(a, _dtypes()[i.dtype]) for a, i in zip(args, func.inputs, strict=True)]
-        self.at_once = min(MOST_STEPS, max(1, MOST_ENTRIES // max(1, sum(a.size for a in self.args))))
+        self.at_once = min(MOST_STEPS, max(1, MOST_STEPPED_ENTRIES // max(1, sum(a.size for a in self.args))))
 
     def slopes(
         self, places: Sequence[tuple[int, ...]], weights: Sequence[np.ndarray] | None = None

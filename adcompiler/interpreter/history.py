@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from adcompiler.interpreter.limits import MOST_BYTES, MOST_FRAMES
 from adcompiler.interpreter.reference import (
     REAL,
     Iterations,
@@ -24,9 +25,7 @@ from adcompiler.ir.loop import Item, Loop, Slot
 from adcompiler.ir.nodes import Array, Element, Index
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import arrays_of, elements_of
-
-MOST_BYTES = 2**28  # of what the iterations of one loop carried
-MOST_FRAMES = 4  # iterations of one loop whose arrays are held
+from adcompiler.lazy import Memo
 
 State = list[np.ndarray]
 
@@ -113,7 +112,7 @@ class History:
         self.kept: list[State] = []  # at the beginning of every `stride`-th iteration
         self.numbers: list[int] = []
         self.stride = 1
-        self.frames: dict[int, Frame] = {}
+        self.frames: Memo[int, Frame] = Memo(MOST_FRAMES)
         self.found = self._run()
 
     def _run(self) -> list[np.ndarray]:
@@ -167,15 +166,13 @@ class History:
 
     def frame(self, done: int) -> Frame:
         """The iteration before which `done` others were done."""
-        if done not in self.frames:
+
+        def make() -> Frame:
             iteration = self.numbers[done]
             here = self.iterations.begin(iteration, self._states(done, done)[0])
-            while len(self.frames) >= MOST_FRAMES:
-                del self.frames[next(iter(self.frames))]
-            self.frames[done] = Frame(
-                self.loop.roots, here, self.outer.sizes, (self.outer, self.loop, done, iteration)
-            )
-        return self.frames[done]
+            return Frame(self.loop.roots, here, self.outer.sizes, (self.outer, self.loop, done, iteration))
+
+        return self.frames.made(done, make)
 
     def done_before(self, iteration: int) -> int:
         """How many iterations were done before one."""

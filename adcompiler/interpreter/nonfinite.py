@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adcompiler.interpreter.history import Frame
+from adcompiler.interpreter.limits import MOST_STARTS, MOST_VISITS
 from adcompiler.ir.loop import Item, Loop, Slot
 from adcompiler.ir.nodes import Accumulate, Apply, Array, Call, Const, Element, Input, Read, Reduce, Select
 from adcompiler.ir.ruled import Ruled
@@ -22,8 +23,6 @@ from adcompiler.ir.types import is_float
 from adcompiler.ops.library import CONSTANT
 
 Index_ = tuple[int, ...]
-MOST_VISITS = 500
-MOST_STARTS = 16  # elements of a result from which the walk begins
 
 
 @dataclass(frozen=True, eq=False)

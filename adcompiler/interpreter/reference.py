@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from math import prod
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from adcompiler.interpreter.limits import BLOCK_POINTS, LARGEST_POINTS
 from adcompiler.ir.loop import Item, Loop, Slot
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -35,12 +35,11 @@ from adcompiler.ir.nodes import (
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import DTYPES, NUMPY, Dtype
 from adcompiler.ir.walk import arrays_of, elements_of, lengths_read, postorder, substitute
+from adcompiler.lazy import Memo
 from adcompiler.ops.build import apply
 from adcompiler.ops.library import LIBRARY
 from adcompiler.ops.table import TABLE
 
-BLOCK_POINTS = 2**24  # points that are computed at once
-LARGEST_POINTS = 2**59  # points that no memory holds: NumPy itself answers with a ValueError
 Values = dict[Array, np.ndarray]
 
 
@@ -286,10 +285,12 @@ REAL = Arithmetic(
 )
 
 
-@lru_cache(2000)
+_orders: Memo[tuple[Element, ...], list[Element]] = Memo()
+
+
 def _order(roots: tuple[Element, ...]) -> list[Element]:
     """Elements and what they are made of: the bodies of loops are asked for in every iteration."""
-    return elements_of(roots)
+    return _orders.made(roots, lambda: elements_of(roots))
 
 
 def evaluate(

@@ -18,6 +18,7 @@ import numpy as np
 
 from adcompiler.ad.partials import differentiable
 from adcompiler.errors import LimitError
+from adcompiler.interpreter.limits import MOST_FOLLOWED, MOST_POINTS
 from adcompiler.interpreter.reference import REAL, Values, compute, evaluate, length, row_of
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import Accumulate, Apply, Array, Call, Element, Input, Map, Read, Select, identity
@@ -26,8 +27,6 @@ from adcompiler.ir.walk import arrays_of, arrays_read, elements_of
 from adcompiler.ops.library import CONSTANT, LIBRARY
 from adcompiler.ops.table import TABLE
 
-MOST_POINTS = 2**28  # points of a domain, or pairs of an entry and what it depends on
-MOST_ITERATIONS = 1024  # of a loop that is followed iteration by iteration
 Pattern = Any  # scipy.sparse.csr_array of booleans
 Patterns = dict[Array, Pattern]
 
@@ -274,10 +273,10 @@ class _LoopPatterns:
 
     def _iterations(self) -> Sequence[int] | None:
         if self.loop.length is None:
-            return range(MOST_ITERATIONS)
+            return range(MOST_FOLLOWED)
         (count,) = self.outer.lengths_of((self.loop.length,))
         iterations = range(max(count, 0))
-        return None if count > MOST_ITERATIONS else iterations[::-1] if self.loop.backward else iterations
+        return None if count > MOST_FOLLOWED else iterations[::-1] if self.loop.backward else iterations
 
     def _everything(self) -> Patterns:
         """Each entry depends on all that the loop reads."""

@@ -6,9 +6,9 @@ The surrounding loop can then be vectorised, and values stay in registers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from weakref import WeakKeyDictionary
 
-from adcompiler.analysis.loop_order import SHORT_ITERATIONS
+from adcompiler.analysis.limits import SHORT_ITERATIONS
+from adcompiler.lazy import WeakMemo
 from adcompiler.loopir.nodes import Call, Compare, For, If, Literal, Node, Stmt, Var, While
 from adcompiler.loopir.walk import walk
 
@@ -17,16 +17,12 @@ MOST_NODES_THAT_FOLD = 18_000  # where it compares its axis, as in blocks of a J
 MOST_ITERATIONS = 32  # iterations of such a loop, including those inside
 
 
-_known: WeakKeyDictionary[For, range | None] = WeakKeyDictionary()  # lives as long as the kernel
+_known: WeakMemo[For, range | None] = WeakMemo()  # lives as long as the kernel
 
 
 def short(loop: Node) -> range | None:
     """The iterations of an unrolled loop; None for any other."""
-    if not isinstance(loop, For):
-        return None
-    if loop not in _known:
-        _known[loop] = _short(loop)
-    return _known[loop]
+    return _known.made(loop, lambda: _short(loop)) if isinstance(loop, For) else None
 
 
 def _short(loop: For) -> range | None:

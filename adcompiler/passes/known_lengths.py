@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 from adcompiler.ir.nodes import Element, Func, Size, const
 from adcompiler.ir.walk import Resized
-from adcompiler.passes.arrays.unroll import MOST_COORDINATES
+from adcompiler.passes.limits import MOST_COORDINATES
 from adcompiler.passes.pipeline import SIMPLIFY, run
 
-LEAST_LONGEST_LENGTH = 64  # a kernel is specialised for short lengths if the longest one is at least this
 Pairs = tuple[tuple[int, int], ...]
 
 

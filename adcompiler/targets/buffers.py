@@ -21,12 +21,7 @@ from weakref import getweakrefcount
 import numpy as np
 
 from adcompiler.fork import Locked
-
-SMALLEST_BYTES = 1 << 16  # bytes from which an array is kept: the allocator caches smaller ones
-LARGEST_BYTES = 1 << 62  # more bytes than NumPy would request
-MOST_BYTES = 1 << 28  # most bytes kept, idle and in use
-MOST_ARRAYS = 64  # most arrays kept, and searched at a call
-LINE_BYTES = 64  # bytes of a cache line, and of the longest vectors
+from adcompiler.targets.limits import LARGEST_BYTES, LINE_BYTES, MOST_ARRAYS, MOST_BYTES, SMALLEST_BYTES
 
 # For each result the array to store it in, or None; None for all.
 Into = Sequence[np.ndarray | None] | None

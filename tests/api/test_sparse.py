@@ -140,7 +140,7 @@ def test_a_sparse_hessian_is_the_dense_one(source, backend):
 def test_the_pattern_of_a_long_loop_holds_too_much_rather_than_too_little(source, monkeypatch):
     f = adc.compile(source, backend="numpy")
     exact = adc.jacobian(f, sparse=True)(X, Y)
-    monkeypatch.setattr("adcompiler.interpreter.sparsity.MOST_ITERATIONS", 3)
+    monkeypatch.setattr("adcompiler.interpreter.sparsity.MOST_FOLLOWED", 3)
     found = adc.jacobian(f, sparse=True)(X, Y)
     same(found, adc.jacobian(f)(X, Y))
     assert all(more.nnz >= few.nnz for more, few in zip(blocks(found), blocks(exact), strict=True))

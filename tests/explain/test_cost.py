@@ -50,8 +50,8 @@ def quick(monkeypatch, folder):
     """Measurements that are short, and kept for these tests only."""
     monkeypatch.setenv("ADC_CACHE_DIR", str(folder))
     monkeypatch.setattr(ceilings, "FOOTPRINTS", (2**16, 2**20))
-    monkeypatch.setattr(ceilings, "SECONDS", 0.0)
-    monkeypatch.setattr(cost, "SECONDS", 0.0)
+    monkeypatch.setattr(ceilings, "CEILING_SECONDS", 0.0)
+    monkeypatch.setattr(cost, "KERNEL_SECONDS", 0.0)
     ceilings.ceilings.cache_clear()
     ceilings.seconds_of.cache_clear()
     yield

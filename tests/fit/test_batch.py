@@ -156,8 +156,8 @@ def test_more_fits_than_are_computed_at_once(monkeypatch):
     """New fits take the places of those that have ended."""
     y, start = data(decay, 150)
     whole = adc.fit.batch(decay, X, y, start)
-    monkeypatch.setattr(batch_waves, "FEWEST", 16)
-    monkeypatch.setattr(batch_waves, "MOST", 32)
+    monkeypatch.setattr(batch_waves, "FEWEST_WAVE_FITS", 16)
+    monkeypatch.setattr(batch_waves, "MOST_WAVE_FITS", 32)
     parts = adc.fit.batch(decay, X, y, start)
     assert parts.x == pytest.approx(whole.x, rel=1e-9)
     assert parts.cov == pytest.approx(whole.cov, rel=1e-9)
@@ -293,7 +293,7 @@ def test_the_result_can_be_pickled():
 def test_progress(monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr(watch, "terminal", lambda: stream)
-    monkeypatch.setattr(watch, "GAP", 0)
+    monkeypatch.setattr(watch, "PROGRESS_SECONDS", 0)
     y, start = data(decay, 3)
     adc.fit.batch(decay, X, y, start, progress=True)
     assert "adc: fit.batch, 3 of 3 fits" in stream.getvalue()

@@ -124,7 +124,7 @@ def test_progress(monkeypatch):
 
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
-    monkeypatch.setattr("adcompiler.fit.watch.GAP", 0.0)
+    monkeypatch.setattr("adcompiler.fit.watch.PROGRESS_SECONDS", 0.0)
     monkeypatch.delenv("ADC_PROGRESS", raising=False)
     adc.minimize(bowl, np.zeros(2), (1.0,), progress=True)
     assert "adc: minimize, 2 points, " in terminal.text

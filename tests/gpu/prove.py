@@ -289,9 +289,9 @@ def large_iterations() -> dict[str, Any]:
     held, expected = [cuda.to_device(a) for a in args], adc.value_and_grad(adc.compile(ITERATIONS))(*args)
     mine, found, bits = cuda.stream(), {}, set()
     with hosted() as replays:
-        for name, fewest in ("captured", program.FEWEST), ("one by one", EVER):
+        for name, fewest in ("captured", program.FEWEST_CAPTURED_ITERATIONS), ("one by one", EVER):
             f = adc.value_and_grad(adc.compile(ITERATIONS, backend="cuda"))
-            program.FEWEST = fewest
+            program.FEWEST_CAPTURED_ITERATIONS = fewest
             for stream in 0, mine:
                 arrays.STREAMS["numba"] = lambda s=stream: s
                 replays.clear()
@@ -313,7 +313,11 @@ def hosted() -> Iterator[list[int]]:
     from adcompiler.targets.cuda import executable, program
     from adcompiler.targets.cuda.device import arrays
 
-    before, fewest, replayed = executable.LARGE_ITERATION, program.FEWEST, program._Call.replayed
+    before, fewest, replayed = (
+        executable.LARGE_ITERATION,
+        program.FEWEST_CAPTURED_ITERATIONS,
+        program._Call.replayed,
+    )
     counts: list[int] = []
 
     def counted(self: Any, loop: Any, times: int) -> int:
@@ -324,7 +328,7 @@ def hosted() -> Iterator[list[int]]:
     try:
         yield counts
     finally:
-        executable.LARGE_ITERATION, program.FEWEST = before, fewest
+        executable.LARGE_ITERATION, program.FEWEST_CAPTURED_ITERATIONS = before, fewest
         program._Call.replayed = replayed  # type: ignore[method-assign]
         arrays.STREAMS.pop("numba", None)
 

@@ -16,8 +16,8 @@ from adcompiler.targets.cpu import compiled as cpu
 def divided_iterations(block: int = 2) -> Iterator[None]:
     """Blocks of some points each, and threads for any of them, in programs that are compiled meanwhile."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cuts, "BLOCK", block)
+        patch.setattr(cuts, "BLOCK_POINTS", block)
         patch.setattr(cuts, "SCAN_POINTS", block)
-        patch.setattr(cuts, "PARALLEL", 1)
-        patch.setattr(cpu, "PARALLEL", 1)
+        patch.setattr(cuts, "PARALLEL_POINTS", 1)
+        patch.setattr(cpu, "PARALLEL_POINTS", 1)
         yield

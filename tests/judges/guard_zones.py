@@ -107,8 +107,8 @@ def in_parallel(all_nests: bool) -> Iterator[None]:
     """Kernels that are compiled inside run all their nests in parallel, if so."""
     with pytest.MonkeyPatch.context() as patch:
         if all_nests:
-            patch.setattr(cuts, "PARALLEL", 1)
-            patch.setattr(cpu, "PARALLEL", 1)
+            patch.setattr(cuts, "PARALLEL_POINTS", 1)
+            patch.setattr(cpu, "PARALLEL_POINTS", 1)
         yield
 
 

@@ -115,7 +115,7 @@ def test_the_number_of_threads_does_not_change_bits(source: str, dtype: type) ->
     source = source.replace("f64", "f32") if dtype is np.float32 else source
     kernels = adc.grad(adc.compile(source, backend="cpu"), floats(args))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("adcompiler.targets.cpu.compiled.PARALLEL", 1)
+        patch.setattr("adcompiler.targets.cpu.compiled.PARALLEL_POINTS", 1)
         found = same_bits(lambda: kernels(*args))
     expected = adc.grad(adc.compile(source, backend="numpy"), floats(args))(*args)
     for one, two in zip(found, expected, strict=True):

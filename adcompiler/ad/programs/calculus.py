@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from adcompiler.ad.custom_rules import forward
 from adcompiler.ad.jvp import jvp
+from adcompiler.ad.limits import TAYLOR_ORDER
 from adcompiler.ad.taylor import taylor
 from adcompiler.ad.vjp import vjp
 from adcompiler.ir.bodies import like, opened
@@ -124,9 +125,6 @@ def _without_first(axes: Axes) -> Axes:
     if 0 in axes.values():
         raise _Mixed
     return {a: k - 1 for a, k in axes.items()}
-
-
-TAYLOR_ORDER = 3  # from this order on, Taylor mode has fewer operations than nested forward mode
 
 
 class Modes:

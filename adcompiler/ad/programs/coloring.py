@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from adcompiler.ad.limits import MOST_TRIED
+
 NONE = -1
-MOST_TRIED = 32  # numbers of lone rows
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from itertools import product
 
 from adcompiler.ad.guards import TRUE, both, mask, total
 from adcompiler.ad.jvp import slope
+from adcompiler.ad.limits import MOST_FAMILIES, MOST_UNROLLED
 from adcompiler.ad.partials import active_arrays, times
 from adcompiler.analysis.intervals import Ranges, up_to
 from adcompiler.ir.loop import Item
@@ -40,9 +41,6 @@ from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import arrays_of, elements_of, operands, substitute
 from adcompiler.ops.build import apply, cast
 from adcompiler.passes.algebra.fold import folded
-
-MOST_FAMILIES = 1024  # of a program: with more, its kernel takes long to compile
-MOST_UNROLLED = 8  # the length of an axis of which each position has a family of its own
 
 
 @dataclass(frozen=True)

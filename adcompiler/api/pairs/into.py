@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from adcompiler.api.limits import MOST_WORK
 from adcompiler.api.pairs.pairs import DiffPair
 from adcompiler.errors import DtypeError, GraphError, ShapeError
 from adcompiler.interpreter.reference import extent
@@ -18,8 +19,6 @@ from adcompiler.runtime.arguments.device import dtype_of, is_on_device
 from adcompiler.runtime.arguments.refused import refuse_masked
 from adcompiler.runtime.arguments.signature import find_hook
 from adcompiler.runtime.programs.program import Bound, Program
-
-MOST_WORK = 100_000  # for the question whether two buffers share an element
 
 
 def call_into(f: Any, result: Any, args: Sequence[Any], keywords: dict[str, Any]) -> Any:

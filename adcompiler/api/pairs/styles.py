@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from adcompiler.ad.programs.duals import Coefficient, completed, on_duals
+from adcompiler.api.limits import MOST_NESTED_PAIRS
 from adcompiler.api.pairs.pairs import DiffPair, bare, depth, nested, primal
 from adcompiler.api.pairs.seeds import tangents
 from adcompiler.errors import LimitError, ShapeError
@@ -21,8 +22,6 @@ from adcompiler.runtime.arguments.signature import ArgumentError, Parameter, bin
 from adcompiler.runtime.programs.program import Program
 from adcompiler.runtime.programs.splitting import wrapped
 from adcompiler.runtime.programs.traceable import Traceable
-
-MOST_ORDERS = 6  # pairs in pairs: a program of order n has 2^n results for each one of the function
 
 
 class Style:
@@ -100,9 +99,9 @@ def on_dual_numbers(
 
 def checked(order: int) -> int:
     """How deep pairs nest, if that is not too deep."""
-    if order > MOST_ORDERS:
+    if order > MOST_NESTED_PAIRS:
         raise LimitError(
-            f"pairs are nested {order} deep; the limit is {MOST_ORDERS}",
+            f"pairs are nested {order} deep; the limit is {MOST_NESTED_PAIRS}",
             remedy="use adc.taylor for high orders along one direction",
         )
     return order

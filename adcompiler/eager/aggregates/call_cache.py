@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from adcompiler.eager.graph.graph import Node, state
+from adcompiler.lazy import Memo
 from adcompiler.pytree.kinds import ArgType, Types
 
 Key = tuple[Any, ...]
 Run = Callable[[Sequence[Any], Sequence[Any]], Any]  # from arguments and their values to the results, nested
 MISSED = object()
-MOST_SITES = 1000  # of one function; those of more lengths take the general way
 FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
 
@@ -45,13 +45,13 @@ class CallCache:
 
     def __init__(self, function: Any) -> None:
         self.function = function
-        self.sites: dict[Key, tuple[Types, Run]] = {}
+        self.sites: Memo[Key, tuple[Types, Run]] = Memo()
 
     def keep(self, args: Sequence[Any], types: Types, run: Run) -> None:
         """Remember how a call was made, if calls like it can be made the same way."""
         key = key_of(args)
         whole = all(isinstance(kind, ArgType) for kind in types)
-        if key is not None and whole and len(self.sites) < MOST_SITES:
+        if key is not None and whole:
             self.sites[key] = types, run
 
     def __call__(self, args: Sequence[Any]) -> Any:

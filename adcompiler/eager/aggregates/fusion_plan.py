@@ -8,7 +8,6 @@ each level is one program. Values of a lower level that a higher one reads are o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,19 +18,20 @@ from adcompiler.eager.aggregates.call_cache import kernel_value
 from adcompiler.eager.graph.graph import Entry, Node, attach, is_variable, state
 from adcompiler.eager.graph.provenance import begin, identities
 from adcompiler.eager.graph.user_lines import UserLine
+from adcompiler.lazy import Memo
 from adcompiler.pytree.kinds import ArgType
 from adcompiler.runtime.arguments.signature import DTYPE_OF, FLOAT
 from adcompiler.runtime.programs.splitting import SplitProgram
 
-MOST_PROGRAMS = 500  # that are kept for all fused functions together
 Kernel = Callable[..., Sequence[Any]]
 
 
-@lru_cache(MOST_PROGRAMS)
+_programs: Memo[tuple[str, str], Any] = Memo()
+
+
 def _compiled(text: str, backend: str) -> Any:
-    return provided.compile(
-        text, backend=backend, save="auto", unchecked=True
-    )  # indices were looked at before
+    make = lambda: provided.compile(text, backend=backend, save="auto", unchecked=True)  # noqa: E731
+    return _programs.made((text, backend), make)  # unchecked: indices were looked at before
 
 
 class Level(NamedTuple):

@@ -19,6 +19,7 @@ import numpy as np
 from adcompiler.eager.aggregates.fusion_plan import Plan, stands_at, stays
 from adcompiler.eager.graph.graph import Node, setting, state
 from adcompiler.eager.graph.user_lines import UserLine, here
+from adcompiler.eager.limits import FEWEST_OPERATIONS, MOST_OPERATIONS, MOST_PLANS, MOST_SITES
 from adcompiler.eager.variable import linear, numpy_functions
 from adcompiler.eager.variable.elementwise import INFIX, apply, where
 from adcompiler.eager.variable.variable import Variable
@@ -178,11 +179,7 @@ OPERATIONS: Mapping[str, Operation] = {
 }
 
 
-MOST_OPERATIONS = 200  # of one graph: what is longer is cut
-MOST_SITES = 20_000  # of one function, which forgets them all and starts again
-FEWEST_OPERATIONS = 3  # operations that are worth a kernel
 EXPONENTS = (-2, -1, 1, 2, 3, 4, 0.5, -0.5)  # are guards: a power of 2 is a product
-MOST_PATTERNS = 20  # of results that are held, at one place
 REFUSED = "refused"
 FLOATS = ("d", "f")
 PLAIN = {n: len(p.params) for n, p in TABLE.items() if p.differentiable and not p.orders and n != "power"}
@@ -517,7 +514,7 @@ class Graph:
         if not site.seen or plan is REFUSED or len(self.refs) < FEWEST_OPERATIONS:
             site.seen = True
             return False
-        if plan is None and len(site.plans) >= MOST_PATTERNS:
+        if plan is None and len(site.plans) >= MOST_PLANS:
             return False
         try:
             if plan is None:

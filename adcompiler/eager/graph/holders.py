@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from adcompiler.eager.graph.graph import Entry, Variable, is_variable, reachable
+from adcompiler.eager.limits import MOST_NAMED
 from adcompiler.errors import DtypeError, GraphError
-
-MOST_NAMED = 3  # leaves that a message names
 
 
 def holders(output: Variable, entries: Sequence[Entry]) -> dict[int, Variable]:

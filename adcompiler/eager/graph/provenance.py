@@ -17,9 +17,7 @@ from weakref import ref
 import numpy as np
 
 from adcompiler.eager.graph.user_lines import UserLine, here
-
-MASK_BITS = 1021  # of a mask; a prime, for serial numbers may come in steps
-MOST_TAKEN = 256  # values taken that are remembered
+from adcompiler.eager.limits import MASK_BITS, MOST_TAKEN
 
 serials = itertools.count()  # of Variables and operations, in the order in which they came to be
 OTHER = object()  # stands for an operand without an identity

@@ -14,10 +14,10 @@ import numpy as np
 
 from adcompiler.eager.graph.graph import Node, Variable, setting
 from adcompiler.eager.graph.user_lines import here
+from adcompiler.eager.limits import FEWEST_REFERENCES
 from adcompiler.errors import GraphError
 
 See = Callable[[Variable], Variable]
-FEWEST_REFERENCES = 32  # references of views that a root keeps before those that are gone are looked for
 
 
 class View:

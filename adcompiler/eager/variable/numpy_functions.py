@@ -6,7 +6,7 @@ Functions that only move elements (flip, roll, tile, ...) become gathers; NumPy 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from itertools import repeat
 from typing import Any
 from weakref import WeakSet
@@ -21,6 +21,7 @@ from adcompiler.eager.variable import linear
 from adcompiler.errors import Error, OutOfRangeError, ShapeError
 from adcompiler.frames import public
 from adcompiler.frontend.library.prelude import PRELUDE, Composite
+from adcompiler.lazy import Memo
 
 Operation = Callable[..., Any]
 Axis = int | Sequence[int] | None
@@ -29,8 +30,10 @@ Axis = int | Sequence[int] | None
 _own: WeakSet[Any] = WeakSet()
 
 
-@lru_cache(1000)
-def _compiled(name: str, body: str, count: int) -> Any:
+_compiled: Memo[tuple[str, str, int], Any] = Memo()
+
+
+def _compile(name: str, body: str, count: int) -> Any:
     made = provided.compile(body, name=name, args=[f"x{k}" for k in range(count)])
     _own.add(made)
     return made
@@ -45,7 +48,9 @@ def call(name: str, body: str, *args: Any) -> Any:
     """The language's expression `body` of x0, x1, ...: compiled once, and called with these."""
     if state.fusing is not None and (later := state.fusing.call(name, body, args)) is not None:
         return later
-    return _compiled(name, body, len(args))(*args)
+    key = name, body, len(args)
+    function = _compiled.get(key) or _compiled.made(key, lambda: _compile(*key))
+    return function(*args)
 
 
 def matmul(x: Any, y: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from adcompiler.errors import Source, Span
+from adcompiler.explain.limits import LONGEST_OPERAND, MOST_OPERANDS
 from adcompiler.explain.nan.nan_places import Standing, Values
 from adcompiler.explain.nan.remedies import bare, formula, unwrapped
 from adcompiler.frontend.grammar import tree
@@ -23,9 +24,6 @@ from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import elements_of
 from adcompiler.ops.library import LIBRARY
 from adcompiler.ops.table import TABLE
-
-LONGEST_OPERAND = 60  # characters of an operand
-MOST_OPERANDS = 4
 
 
 @dataclass(frozen=True)

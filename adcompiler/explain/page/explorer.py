@@ -9,6 +9,7 @@ from typing import Any
 
 from adcompiler.ad.programs.split import Pattern
 from adcompiler.errors import DtypeError, Source
+from adcompiler.explain.limits import MOST_LISTED, MOST_PATTERNS
 from adcompiler.explain.page.kernels import Kernel
 from adcompiler.explain.page.places import Line, Places
 from adcompiler.explain.page.programs import listing
@@ -25,9 +26,6 @@ from adcompiler.runtime.programs.traceable import Traceable
 from adcompiler.runtime.reports.cost import Costs, cost
 from adcompiler.runtime.reports.explain import Flow, explanation
 from adcompiler.targets.cuda.backend import kernels as cuda_kernels
-
-MOST_PATTERNS = 8  # patterns of None that are shown
-MOST_LINES = 2000  # of a listing
 
 
 @dataclass(frozen=True)
@@ -230,4 +228,4 @@ def _cuda_columns(programs: Programs) -> Iterator[Column]:
 
 
 def _tab(title: str, lines: Sequence[Line]) -> Tab:
-    return Tab(title, lines[:MOST_LINES], max(0, len(lines) - MOST_LINES))
+    return Tab(title, lines[:MOST_LISTED], max(0, len(lines) - MOST_LISTED))

@@ -15,14 +15,13 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from adcompiler.explain.limits import MOST_EMBEDDED
 from adcompiler.explain.page.costs import section as costs
 from adcompiler.explain.page.explorer import Column, Page, Tab, explore
 from adcompiler.explain.page.places import Line, Mark, Places
 from adcompiler.ir.loop import Item
 from adcompiler.ir.walk import arrays_of, elements_of
 from adcompiler.pytree.kinds import Types
-
-MOST_EMBEDDED = 120  # elements of a program that notebooks show a page of
 
 
 def page(f: Any, args: Sequence[Any] = (), wrt: Any = None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from adcompiler.explain.limits import MOST_READERS
 from adcompiler.explain.page.kernels import Kernel
 from adcompiler.explain.page.places import Places
 from adcompiler.ir.nodes import Array, Element, Func, Input, Node, Read
@@ -14,8 +15,6 @@ from adcompiler.kernels.schedule.schedule_tree import Task, reads_of, tasks_of
 from adcompiler.runtime.programs.program import Derivative
 from adcompiler.runtime.programs.splitting import SplitProgram
 from adcompiler.runtime.reports.explain import again, recomputed
-
-MOST_READERS = 3  # that a reason lists
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,10 @@ from typing import Any
 
 from adcompiler.eager.graph.graph import Variable, is_variable
 from adcompiler.errors import DtypeError, Error
+from adcompiler.explain.limits import MOST_ENTRIES
 from adcompiler.explain.tape.picture import as_dot, as_text, picture
 from adcompiler.explain.tape.svg import as_svg
 from adcompiler.frames import public
-
-MOST_ENTRIES = 200
 
 
 class Drawing(str):

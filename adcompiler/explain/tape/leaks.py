@@ -16,9 +16,8 @@ import numpy as np
 
 from adcompiler.eager.graph.graph import Entry, Variable, is_variable, live, reachable
 from adcompiler.eager.graph.user_lines import OURS, locals_of
+from adcompiler.explain.limits import DEEPEST_HOLDER, MOST_HOLDERS
 from adcompiler.frames import public
-
-MOST_HOLDERS, DEEPEST_HOLDER = 10, 4
 
 ITEM = "keep .item() or .detach() of them, which hold no graph"
 UNSEEN = "held where Python's collector cannot look, such as arrays of objects and running expressions"

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from html import escape
 from itertools import pairwise
 
+from adcompiler.explain.limits import FAR_LAYERS
 from adcompiler.explain.tape.picture import Arrow, Box, Picture
 from adcompiler.runtime.reports.cut_words import words
 
 CHARACTER, LINE, PAD, GAP, BETWEEN, LONGEST = 6.3, 15, 10, 24, 44, 60  # in pixels; LONGEST in characters
 FILLS = {"operation": "#ffffff", "output": "#dbe9ff", "leaf": "#dff3e0", "constant": "#f0f0f0"}
 RED, SWEEPS = "#c0392b", 8
-FAR_LAYERS = 4  # layers over which a leaf is not drawn again where it is read
 
 
 class Spot:

@@ -21,8 +21,7 @@ from adcompiler.eager.graph.provenance import Origin, Taken, roots_of, taken
 from adcompiler.eager.graph.user_lines import UserLine
 from adcompiler.eager.variable.elementwise import Elementwise
 from adcompiler.errors import Error
-
-SPARSE_BITS = 10  # a mask of so few bits is right but for one in a hundred
+from adcompiler.explain.limits import SPARSE_BITS
 
 
 class Cut(NamedTuple):

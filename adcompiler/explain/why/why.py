@@ -18,12 +18,11 @@ from adcompiler.eager.graph.holders import leaves_of
 from adcompiler.eager.graph.provenance import identity, taken
 from adcompiler.eager.graph.user_lines import OURS, UserLine, by, locals_of
 from adcompiler.errors import Source, Span
+from adcompiler.explain.limits import MOST_CUTS, MOST_STEPS, STEP_COLUMNS
 from adcompiler.explain.why.cut_search import Cut, Search, Step, blocked, unnamed
 from adcompiler.frames import public
 from adcompiler.runtime.reports.cut_words import words
 from adcompiler.runtime.reports.why_compiled import of_program, shown
-
-MOST_CUTS, MOST_STEPS, WIDTH = 3, 8, 40
 
 
 class Why(str):
@@ -141,7 +140,7 @@ def _path(path: Sequence[Entry], cut: Cut) -> list[str]:
     if len(rows) > MOST_STEPS:
         half = MOST_STEPS // 2
         rows = [*rows[:half], (f"... {len(rows) - 2 * half} more operations", None), *rows[-half:]]
-    width = min(WIDTH, max((len(left) for left, _ in rows), default=0))
+    width = min(STEP_COLUMNS, max((len(left) for left, _ in rows), default=0))
     return [_row(left, place, width, k == len(rows) - 1) for k, (left, place) in enumerate(rows)]
 
 

@@ -6,8 +6,8 @@ import re
 import unicodedata
 
 from adcompiler.errors import DtypeError, Span
-from adcompiler.frontend.grammar import limits
-from adcompiler.frontend.grammar.fault import Fault
+from adcompiler.frontend import limits
+from adcompiler.frontend.grammar.fault import Excess, Fault
 
 _NOWHERE = re.compile("[\0\ud800-\udfff]")  # not even in a string or comment
 
@@ -34,7 +34,7 @@ def check_characters(given: str | bytes, text: str) -> None:
     """Raise a Fault for too long a text, for bytes that are not UTF-8, and for NUL and lone surrogates."""
     if len(text) > limits.CHARACTERS:
         end = span_at(text, limits.CHARACTERS, len(text))
-        limits.check("characters", len(given), limits.CHARACTERS, end, "split the source")
+        Excess.check("characters", len(given), limits.CHARACTERS, end, "split the source")
     if isinstance(given, bytes):
         try:
             given.decode()

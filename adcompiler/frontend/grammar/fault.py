@@ -22,3 +22,9 @@ class Excess(Fault):
     """A limit is exceeded."""
 
     kind = LimitError
+
+    @staticmethod
+    def check(what: str, count: int, limit: int, span: Span, remedy: str) -> None:
+        """Raise one if there are more than `limit` of `what`."""
+        if count > limit:
+            raise Excess(span, f"{what}: {count:,} is more than the limit of {limit:,}", remedy)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from lark import Token
 
 from adcompiler.errors import Span
-from adcompiler.frontend.grammar import limits
-from adcompiler.frontend.grammar.fault import Fault
+from adcompiler.frontend import limits
+from adcompiler.frontend.grammar.fault import Excess, Fault
 
 _SHOWN = {"NEWLINE": "end of the line", "INDENT": "indentation", "DEDENT": "end of the block"}
 _DEPTH = {"LPAR": 1, "LSQB": 1, "RPAR": -1, "RSQB": -1}
@@ -55,7 +55,7 @@ def _blocks(levels: list[str], newline: str, token: Token) -> Iterator[Token]:
     if len(indentation) > len(levels[-1]):
         levels.append(indentation)
         remedy = "move a part to a separate def"
-        limits.check("indented blocks", len(levels) - 1, limits.BLOCKS, token_span(token), remedy)
+        Excess.check("indented blocks", len(levels) - 1, limits.BLOCKS, token_span(token), remedy)
         yield _before(token, "INDENT")
         return
     while len(indentation) < len(levels[-1]):

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from adcompiler.errors import Error, ParseError
 from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.grammar.parse import parse
+from adcompiler.frontend.limits import MOST_FAULTS
 
 UNKNOWN = "__unknown__"  # stands for an unknown value
-MOST_FAULTS = 20
 BLOCKS = (ast.If, ast.For, ast.While, ast.Try, ast.With)
 
 

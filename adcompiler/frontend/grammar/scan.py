@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from adcompiler.errors import Span
-from adcompiler.frontend.grammar import limits, literals
+from adcompiler.frontend import limits
+from adcompiler.frontend.grammar import literals
 from adcompiler.frontend.grammar.characters import check_character, span_at
-from adcompiler.frontend.grammar.fault import Fault
+from adcompiler.frontend.grammar.fault import Excess, Fault
 
 RESERVED = frozenset(
     ("and", "or", "not", "is", "if", "elif", "else", "for", "while", "in", "def", "return", "raise", "assert")
@@ -87,7 +88,7 @@ class _Scan:
 
     def limit(self, what: str, count: int, most: int, token: re.Match[str], remedy: str) -> None:
         if count > most:
-            limits.check(what, count, most, self.span(token), remedy)
+            Excess.check(what, count, most, self.span(token), remedy)
 
     def fault(self, token: re.Match[str], cause: str, remedy: str | None = None) -> Fault:
         return Fault(self.span(token), cause, remedy)

@@ -8,13 +8,12 @@ from typing import NoReturn
 from adcompiler.analysis.affine import linear
 from adcompiler.errors import DtypeError, LimitError, Span
 from adcompiler.frontend.grammar import tree
+from adcompiler.frontend.limits import MOST_ITEMS
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.rearranging import ZERO, combine, length_of, moved
 from adcompiler.frontend.values.values import AnyValue, Listed, Value, as_array, describe
 from adcompiler.ir.nodes import Index, is_const
 from adcompiler.ops.build import apply
-
-MOST_ITEMS = 10_000
 
 
 def is_display(node: tree.Expression, repeated: Container[tree.Expression]) -> bool:

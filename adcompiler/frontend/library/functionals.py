@@ -14,6 +14,7 @@ from typing import Any
 
 from adcompiler.errors import DtypeError, LimitError, ParseError, Span
 from adcompiler.frontend.grammar import tree
+from adcompiler.frontend.limits import MOST_ORDERS
 from adcompiler.frontend.values.derivatives import Variables, gradient, partial, pushed
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.values import (
@@ -29,7 +30,6 @@ from adcompiler.frontend.values.values import (
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import postorder
 
-MOST_ORDERS = 20
 FORMS = 'write diff(u, x), diff(u, x, 2), diff(u(x, t), x) or diff(u, "x")(x, t)'
 Steps = Generator[Any, AnyValue, AnyValue]
 Function = Closure | FunctionValue

@@ -16,6 +16,7 @@ from adcompiler.analysis.affine import linear
 from adcompiler.errors import DtypeError, ShapeError, Span
 from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.grammar.control_flow import effects
+from adcompiler.frontend.limits import MOST_WIDENINGS
 from adcompiler.frontend.lowering.printing import TALLIES, after
 from adcompiler.frontend.lowering.printing import carried as summed
 from adcompiler.frontend.values.open_axes import ONE, ZERO, open_axes
@@ -40,8 +41,6 @@ from adcompiler.ir.types import Dtype, is_float
 from adcompiler.ir.walk import arrays_of, arrays_read, postorder, read_by, substitute
 from adcompiler.ops.build import apply, cast
 
-MOST_WIDENINGS = 8
-UNROLL = 4  # iterations up to which a loop of constant length is unrolled
 LOCAL = Foreign("assigned only inside a loop", "give it a value before the loop")
 KEEP = "keep its shape"
 LENGTH = "keep its length, and store in a part of it: v[:k] = ..."

@@ -17,6 +17,7 @@ from adcompiler.frontend.indexing.struct_rows import equally_long
 from adcompiler.frontend.library.builtins import CONSTANTS, dotted, library
 from adcompiler.frontend.library.conversions import dtype_named
 from adcompiler.frontend.library.distributions import of_scipy
+from adcompiler.frontend.limits import MOST_RESULTS
 from adcompiler.frontend.lowering.expressions import callee, is_static
 from adcompiler.frontend.lowering.printing import shown
 from adcompiler.frontend.lowering.statements import Lowering
@@ -42,7 +43,6 @@ from adcompiler.pytree.containers import Container, Ragged, Rows
 from adcompiler.pytree.kinds import Kind, Static
 from adcompiler.pytree.records import Records
 
-MOST_RESULTS = 10_000
 ZERO = const(0, "i64")
 
 

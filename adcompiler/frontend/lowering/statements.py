@@ -19,6 +19,7 @@ from adcompiler.frontend.indexing.sequences import is_display
 from adcompiler.frontend.indexing.subscripts import READ, stored
 from adcompiler.frontend.library.builtins import VIEWS
 from adcompiler.frontend.library.suggestions import alone
+from adcompiler.frontend.limits import CALL_DEPTH, MOST_BRANCHES, MOST_CALLS, MOST_NESTED, MOST_UNROLLED
 from adcompiler.frontend.lowering.expressions import (
     MEASURES,
     STEPS,
@@ -41,7 +42,7 @@ from adcompiler.frontend.lowering.loop_exits import (
     without_leaves,
     without_returns,
 )
-from adcompiler.frontend.lowering.loops import LOCAL, UNROLL, LoopForm, is_live, run_loop
+from adcompiler.frontend.lowering.loops import LOCAL, LoopForm, is_live, run_loop
 from adcompiler.frontend.lowering.origins_of_trees import located
 from adcompiler.frontend.lowering.printing import printed
 from adcompiler.frontend.lowering.requirements import require
@@ -71,10 +72,6 @@ from adcompiler.ir.origins import Within
 from adcompiler.ir.walk import postorder
 from adcompiler.ops.build import apply, cast
 
-CALL_DEPTH = 100
-MOST_CALLS = 10_000
-MOST_BRANCHES = 10_000  # with the code after them, which each branch duplicates
-MOST_NESTED = 50  # iterations with a `break` inside each other, as an unrolled loop is written
 OTHER_BRANCH = "assign it before the if or in both branches, or read it inside the branch"
 Scope: TypeAlias = dict[str, AnyValue]
 OWN = "assign it first, pass it as an argument, or use another name for the assigned value"
@@ -370,7 +367,7 @@ class Lowering(Context):
         items = run(self, iterable(self, statement.iterable, scope), scope)
         if isinstance(items, tuple):
             number = len(items)
-        elif is_const(items.length) and items.length.value <= UNROLL and items.guard is None:
+        elif is_const(items.length) and items.length.value <= MOST_UNROLLED and items.guard is None:
             number = int(items.length.value)
         else:
             return self.iterate(statement, items, scope)

@@ -13,6 +13,7 @@ import numpy as np
 from adcompiler.analysis.affine import linear
 from adcompiler.errors import DtypeError, Error, LimitError, OutOfRangeError, ShapeError, Source, Span
 from adcompiler.frontend.grammar import tree
+from adcompiler.frontend.limits import INTEGER_BITS, MOST_AXES
 from adcompiler.frontend.values.aliases import Aliases
 from adcompiler.frontend.values.blame import Blame
 from adcompiler.frontend.values.open_axes import ZERO, Binders
@@ -159,8 +160,6 @@ INTEGERS_ONLY = {
     "left_shift": "multiply by a power of 2",
     "right_shift": "divide by a power of 2",
 }
-MOST_AXES = 32
-INTEGER_BITS = 4096  # constants beyond this are floats: 9**9**9 must not be computed exactly
 
 
 class Context:

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from functools import partial, reduce
 
 from adcompiler.analysis.affine import Linear, linear, linear_constant
-from adcompiler.analysis.exact_lengths import LONG, MOST_ELEMENTS
+from adcompiler.analysis.exact_lengths import LONG
 from adcompiler.analysis.intervals import lowest
+from adcompiler.analysis.limits import MOST_ELEMENTS
 from adcompiler.errors import DtypeError, LimitError, OutOfRangeError, ParseError, ShapeError, Span
 from adcompiler.frontend.values.open_axes import open_axes
 from adcompiler.frontend.values.operations import ONE, Context, over

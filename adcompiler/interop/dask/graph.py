@@ -20,6 +20,7 @@ import numpy as np
 
 from adcompiler.errors import Error, LimitError
 from adcompiler.interop.dask.worker import StageProgram, checked, combine, pick, run
+from adcompiler.interop.limits import MOST_PARTS_JOINED
 from adcompiler.interpreter.reference import length
 from adcompiler.ir.nodes import Array, Input, Size
 from adcompiler.ir.textform.printer import show
@@ -28,7 +29,6 @@ from adcompiler.ir.walk import is_computed
 from adcompiler.passes.chunks.blocks import Leaf
 from adcompiler.passes.chunks.partition import Output, Partition, Stage
 
-MOST_PARTS_JOINED = 8
 Index = tuple[int, ...]
 Chunks = tuple[int, ...]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -166,14 +165,10 @@ def blockwise(f: Function, keep: bool = False) -> Blockwise:
     return Blockwise(f, keep)
 
 
-_called: WeakKeyDictionary[Function, Blockwise] = WeakKeyDictionary()
-
-
 def call(function: Function, bound: Sequence[Any]) -> Any:
     """A call of a compiled function with Dask arrays: lazily, block by block."""
-    if function not in _called:
-        _called[function] = Blockwise(function)
-    return _called[function](*bound)
+    blockwise: Blockwise = function.derived("dask", lambda: Blockwise(function))
+    return blockwise(*bound)
 
 
 def plain(name: str, value: Any) -> Any:

@@ -18,13 +18,12 @@ import numpy as np
 from adcompiler.api.function import Function
 from adcompiler.api.vmap import vmap
 from adcompiler.errors import DtypeError, Error, ShapeError
-from adcompiler.fork import Locked
 from adcompiler.frames import public
+from adcompiler.lazy import Memo
 from adcompiler.pytree.containers import mapped, opened
 
 Axes = tuple[int | None, ...]
-_known: dict[str, Any] = {}
-_LOCK = Locked()
+_known: Memo[str, Any] = Memo()
 
 
 def distributed() -> Any:
@@ -51,10 +50,7 @@ class Content:
         """The function in this process."""
         import cloudpickle
 
-        with _LOCK.lock:
-            if self.digest not in _known:
-                _known[self.digest] = cloudpickle.loads(self.pickled)
-            return _known[self.digest]
+        return _known.made(self.digest, lambda: cloudpickle.loads(self.pickled))
 
 
 def content(f: Any) -> Content:

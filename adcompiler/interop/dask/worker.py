@@ -17,13 +17,12 @@ from typing import Any
 import numpy as np
 
 from adcompiler.errors import Error
-from adcompiler.fork import Locked
 from adcompiler.ir.textform.reader import parse_func
 from adcompiler.ir.types import NUMPY
+from adcompiler.lazy import Memo
 from adcompiler.runtime.programs.program import Program
 
-_known: dict[tuple[str, str], Program] = {}
-_LOCK = Locked()
+_known: Memo[tuple[str, str], Program] = Memo()
 
 
 @dataclass(frozen=True)
@@ -41,15 +40,12 @@ class StageProgram:
     @property
     def compiled(self) -> Program:
         """The program in this process, compiled when it first runs here."""
-        with _LOCK.lock:
-            key = self.digest, self.backend
-            if key not in _known:
-                _known[key] = Program(parse_func(self.text), self.backend)
-            return _known[key]
+        make = lambda: Program(parse_func(self.text), self.backend)  # noqa: E731
+        return _known.made((self.digest, self.backend), make)
 
 
 def programs_here() -> int:
-    """The number of programs that this process has compiled."""
+    """The number of programs that this process keeps."""
     return len(_known)
 
 

@@ -55,9 +55,7 @@ call_p.def_impl(lambda *operands, **params: _compiled(**params)(*operands))
 
 def _compiled(program: Program, sizes: Sizes) -> Callable[..., Any]:
     """A call outside jit, compiled once."""
-    if sizes not in program.staged:
-        program.staged[sizes] = jax.jit(lambda *operands: call(program, sizes, operands))
-    return program.staged[sizes]
+    return program.staged.made(sizes, lambda: jax.jit(lambda *operands: call(program, sizes, operands)))
 
 
 # -- derivatives ---------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from adcompiler.interop.torch.dynamo import Guarded
 from adcompiler.interop.torch.memory import NAMES, check_devices, is_opaque, taken
 from adcompiler.interop.torch.operation import At, perform, refuse_trace
 from adcompiler.ir.types import NUMPY
+from adcompiler.lazy import Memo
 from adcompiler.passes.known_lengths import NOTHING
 from adcompiler.pytree.containers import mapped
 from adcompiler.pytree.kinds import Types
@@ -27,7 +28,6 @@ from adcompiler.pytree.structures import Column, arrays_of, unflatten
 from adcompiler.runtime.arguments.signature import bind
 from adcompiler.runtime.programs.program import Program
 
-MOST_SITES = 1000  # of one function; calls with further lengths take the slow path
 Site = tuple[At, Any]  # the program of a call, at its lengths, and the structure of the results
 
 
@@ -45,7 +45,7 @@ class TorchFunction(Guarded):
         self.__name__ = self.__qualname__ = function.__name__
         self.__doc__ = function.__doc__
         self.by_value = any(p.static for p in function.parameters)
-        self.sites: dict[Any, Site] = {}  # an inline cache: looking up types takes longer than small kernels
+        self.sites: Memo[Any, Site] = Memo()  # looking up types takes longer than small kernels
 
     def __reduce__(self) -> tuple[Any, ...]:
         return of, (self.function,)
@@ -98,7 +98,7 @@ class TorchFunction(Guarded):
         found = self.function.specialise(types)
         fixed = all(type(n) is int for n in site[0].sizes) and not found.func.counts
         same = len(plain) == len(values) and all(map(is_, plain, values))
-        if key is not None and fixed and same and len(self.sites) < MOST_SITES:
+        if key is not None and fixed and same:
             self.sites[key] = site
         return site, values
 

@@ -19,6 +19,7 @@ from adcompiler.interop.torch.memory import DTYPES, arrays, tensors
 from adcompiler.ir.nodes import Apply, Const, Element, Func, Size
 from adcompiler.ir.textform.printer import show
 from adcompiler.ir.textform.reader import parse_func
+from adcompiler.lazy import Memo
 from adcompiler.runtime.programs.program import Program
 
 LIBRARY = torch.library.Library("adcompiler", "DEF")
@@ -32,15 +33,12 @@ OPERATORS = {
     "minimum": torch.sym_min,
     "negative": lambda a: -a,
 }
-_programs: dict[tuple[str, str], Program] = {}
+_programs: Memo[tuple[str, str], Program] = Memo()
 
 
 def program_of(text: str, backend: str) -> Program:
     """The program with a given text; cached."""
-    key = text, backend
-    if key not in _programs:
-        _programs.setdefault(key, Program(parse_func(text), backend))
-    return _programs[key]
+    return _programs.made((text, backend), lambda: Program(parse_func(text), backend))
 
 
 def call(
@@ -53,7 +51,7 @@ def call(
     as constant.
     """
     text = show(program.func)
-    _programs.setdefault((text, program.backend), program)
+    _programs.made((text, program.backend), lambda: program)
     device = next(v.device for v in values if isinstance(v, Tensor))
     given = [
         v if isinstance(v, Tensor) else torch.as_tensor(v, dtype=DTYPES[i.dtype], device=device)

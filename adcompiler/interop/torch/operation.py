@@ -17,6 +17,7 @@ from adcompiler.ad.programs.split import Pattern
 from adcompiler.errors import LimitError
 from adcompiler.interop.torch import opaque
 from adcompiler.interop.torch.memory import arrays, tensors
+from adcompiler.lazy import Memo
 from adcompiler.runtime.programs.program import Derivative, Program
 
 
@@ -28,26 +29,27 @@ class At:
 
     def __init__(self, program: Program, sizes: tuple[int, ...], opaque: bool = False) -> None:
         self.program, self.sizes, self.count, self.opaque = program, sizes, program.count, opaque
-        self._saving: dict[Pattern, At] = {}
-        self._derived: dict[Any, tuple[Derivative, At]] = {}
+        self._saving: Memo[Pattern, At] = Memo()
+        self._derived: Memo[Any, tuple[Derivative, At]] = Memo()
 
     def saving(self, wanted: Pattern) -> At:
         """The program that also returns what the pullback to the inputs `wanted` needs."""
-        found = self._saving.get(wanted)
-        if found is None:
+
+        def make() -> At:
             known = all(type(n) is int for n in self.sizes)
             program = self.program.saving(wanted, self.sizes if known else None)
-            found = self._saving.setdefault(wanted, At(program, self.sizes, self.opaque))
-        return found
+            return At(program, self.sizes, self.opaque)
+
+        return self._saving.made(wanted, make)
 
     def derived(self, how: Callable[..., Derivative], *patterns: Pattern) -> tuple[Derivative, At]:
         """A pullback or pushforward of the program, and its own `At`."""
-        key = how, patterns
-        found = self._derived.get(key)
-        if found is None:
+
+        def make() -> tuple[Derivative, At]:
             made = how(self.program, *patterns)
-            found = self._derived.setdefault(key, (made, At(made.program, self.sizes, self.opaque)))
-        return found
+            return made, At(made.program, self.sizes, self.opaque)
+
+        return self._derived.made((how, patterns), make)
 
 
 def perform(at: At, values: Sequence[Any], held: Sequence[Any] = ()) -> tuple[Any, ...]:

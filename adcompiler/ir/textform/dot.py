@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from adcompiler.ir.limits import LABEL_LINES, LABEL_WIDTH
 from adcompiler.ir.nodes import Func
 from adcompiler.ir.textform.printer import show
 
@@ -13,7 +14,6 @@ STATEMENT = re.compile(
 )  # of the program itself, not of a loop's body
 NAME = re.compile(r"%\w+")
 OPERAND = re.compile(r"= (?:\w+ )?(%\w+)")  # of a loop
-WIDTH, LINES = 60, 8  # of a label
 
 
 def dot(func: Func) -> str:
@@ -54,9 +54,11 @@ def _statements(body: str) -> Iterator[tuple[list[str], str]]:
 
 def _label(text: str) -> str:
     """A statement, shortened, with lines aligned to the left."""
-    lines = [line if len(line) <= WIDTH else f"{line[: WIDTH - 3]}..." for line in text.splitlines()]
-    if len(lines) > LINES:
-        lines = [*lines[: LINES - 1], "..."]
+    lines = [
+        line if len(line) <= LABEL_WIDTH else f"{line[: LABEL_WIDTH - 3]}..." for line in text.splitlines()
+    ]
+    if len(lines) > LABEL_LINES:
+        lines = [*lines[: LABEL_LINES - 1], "..."]
     return "".join(f"{_quoted(line)}\\l" for line in lines)
 
 

@@ -37,9 +37,9 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
 
 from adcompiler.errors import ShapeError
+from adcompiler.ir.limits import MOST_COLUMNS, MOST_LENGTH_LETTERS, TALLEST_EXPRESSION
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -75,9 +75,6 @@ from adcompiler.ir.textform.notation import (
 )
 from adcompiler.ir.walk import arrays_read, elements_of, inputs_of_rule, is_computed, postorder
 
-MOST_DEPTH: Final = 4
-MOST_COLUMNS: Final = 100
-MOST_LENGTH_LETTERS: Final = 24  # letters of a length in a message
 Text = tuple[str, int]  # what is printed, and how tightly it binds
 
 
@@ -164,7 +161,7 @@ def _own_lines(roots: tuple[Element, ...]) -> list[Element]:
     height: dict[Element, int] = {}
     for e in order:
         tall = 0 if _is_leaf(e) else 1 + max((height[a] for a in e.args), default=0)
-        own = tall and (uses[e] > 1 or (tall >= MOST_DEPTH and e not in roots))
+        own = tall and (uses[e] > 1 or (tall >= TALLEST_EXPRESSION and e not in roots))
         height[e] = 0 if own else tall
     return [e for e in order if not height[e] and not _is_leaf(e)]
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, NoReturn, TypeVar
 
 from adcompiler.errors import Error, LimitError, OutOfRangeError, ParseError, ShapeError, Source, Span
+from adcompiler.ir.limits import MOST_DEPTH
 from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -49,7 +50,6 @@ from adcompiler.ir.types import DTYPES, Dtype
 # Operators are parsed by precedence: only brackets, signs and `**` nest, and no deeper than `DEEPEST`.
 
 
-MOST_DEPTH: Final = 100
 INFIX: Final = {op.symbol: (name, op) for name, op in BINARY.items()}
 SIGNS: Final = {op.symbol.strip(): (name, op) for name, op in PREFIX.items()}
 COMPARING: Final = frozenset(op.symbol for op in BINARY.values() if op.level == COMPARE)

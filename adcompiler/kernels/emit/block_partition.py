@@ -12,20 +12,20 @@ from adcompiler.ir.walk import is_computed
 from adcompiler.kernels.emit.calls import is_product, piece
 from adcompiler.kernels.emit.kernel import Kernel
 from adcompiler.kernels.emit.writer import Writer
+from adcompiler.kernels.limits import (
+    ADDING_ITERATIONS,
+    BLOCK_POINTS,
+    FEWEST_BLOCKS,
+    LINE_NUMBERS,
+    LONGEST_BLOCK,
+    MOST_BLOCKS,
+    MOST_WIDE_BLOCKS,
+    PARALLEL_POINTS,
+    SCAN_POINTS,
+)
 from adcompiler.kernels.schedule.schedule_tree import Loop, computed
 from adcompiler.loopir.nodes import Assign, Binary, Call, Expr, Unary, Var, literal
 from adcompiler.loopir.outer_vectorisation import LEAST_LANES, MOST_LANES
-
-BLOCK = 8192  # points per block: partial sums stay accurate, and a block stays in cache
-SCAN_POINTS = 1024  # points per block of a parallel scan, which runs all iterations of a loop
-MOST_BLOCKS = 1024
-MOST_WIDE_BLOCKS = 64  # where each block has partial sums of a whole array
-FEWEST = 8  # blocks of whole vectors, where blocks would otherwise be smaller than a vector
-LINE = 8  # numbers per cache line
-ADDING = 64  # least iterations per block if each lane has its own sums
-LONGEST = 2**62
-PARALLEL = 65536  # points from which the blocks of a program, or of a nest in an iteration, run in parallel
-HEAVY = 1 << 22  # points of an iteration of a nest from which loops inside it poll
 
 Lengths = Callable[[Sequence[int]], tuple[int, ...]]
 Plan = Callable[[Sequence[int]], tuple[int, int, int, int]]
@@ -66,7 +66,7 @@ def plan(kernel: Kernel, k: int) -> Plan:
     """
     loop = kernel.nests[k]
     if is_computed(loop.size):
-        return lambda sizes: (1, LONGEST, 1, 1)
+        return lambda sizes: (1, LONGEST_BLOCK, 1, 1)
     counts, (block, most, least) = _counts(loop), _limits(kernel, k)
     nest = kernel.transformed[f"nest{k}"]
     often = lengths(_often(kernel, k))
@@ -76,10 +76,10 @@ def plan(kernel: Kernel, k: int) -> Plan:
         rows = max(
             1, block // max(points, 1), -(-iterations // most), iterations * (iterations * points < least)
         )
-        if nest.lanes and (rows >= LEAST_LANES or iterations >= FEWEST * MOST_LANES):
-            rows = -(-max(rows, ADDING if nest.adding else 1) // MOST_LANES) * MOST_LANES
-        elif nest.tiled and iterations >= FEWEST * LINE:
-            rows = -(-rows // LINE) * LINE
+        if nest.lanes and (rows >= LEAST_LANES or iterations >= FEWEST_BLOCKS * MOST_LANES):
+            rows = -(-max(rows, ADDING_ITERATIONS if nest.adding else 1) // MOST_LANES) * MOST_LANES
+        elif nest.tiled and iterations >= FEWEST_BLOCKS * LINE_NUMBERS:
+            rows = -(-rows // LINE_NUMBERS) * LINE_NUMBERS
         return -(-iterations // rows), rows, iterations * points * prod(often(sizes)), points
 
     return cut
@@ -88,7 +88,7 @@ def plan(kernel: Kernel, k: int) -> Plan:
 def is_long(loops: Sequence[Loop]) -> Callable[[Sequence[int]], bool]:
     """Whether any of these loops inside iterations has enough points for threads."""
     each = [_counts(loop) for loop in loops]
-    return lambda sizes: any(prod(counts(sizes)) >= PARALLEL for counts in each)
+    return lambda sizes: any(prod(counts(sizes)) >= PARALLEL_POINTS for counts in each)
 
 
 def _counts(loop: Loop) -> Callable[[Sequence[int]], tuple[int, int]]:
@@ -108,7 +108,7 @@ def rows_of(writer: Writer, kernel: Kernel, k: int) -> Expr:
     """The iterations of a block of a nest, for one thread."""
     loop = kernel.nests[k]
     if is_computed(loop.size):
-        return literal(LONGEST)
+        return literal(LONGEST_BLOCK)
     block, most, _ = _limits(kernel, k)
     products = dict.fromkeys(_product(writer, shape) for shape in _inside(loop))
     points = Binary("//", literal(block), Call("max", (*products, literal(1))))
@@ -151,4 +151,5 @@ def _limits(kernel: Kernel, k: int) -> tuple[int, int, int]:
     if k in kernel.scans:
         return SCAN_POINTS, MOST_BLOCKS, 0
     wide = any(b.nest == k and b.shape for b in kernel.buffers)
-    return BLOCK, MOST_WIDE_BLOCKS if wide else MOST_BLOCKS, PARALLEL if k in kernel.in_iterations else 0
+    most = MOST_WIDE_BLOCKS if wide else MOST_BLOCKS
+    return BLOCK_POINTS, most, PARALLEL_POINTS if k in kernel.in_iterations else 0

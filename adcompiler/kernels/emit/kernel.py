@@ -11,6 +11,7 @@ from math import prod
 from adcompiler.ir.nodes import Array, Const, Element, Func, Shape
 from adcompiler.ir.types import Dtype
 from adcompiler.kernels.emit.names import NUMBA, SPECIAL
+from adcompiler.kernels.limits import SMALL_ROW
 from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence
 from adcompiler.lazy import cached_property
 from adcompiler.loopir.intrinsics import INTRINSICS
@@ -19,7 +20,6 @@ from adcompiler.loopir.pipeline import transformed
 from adcompiler.loopir.printer import source
 from adcompiler.loopir.rewrite import bare
 
-SMALL = 64  # elements of a row that may be kept in registers
 OPTIONS = 'error_model="numpy", fastmath={"contract"}, nogil=True'
 
 
@@ -52,7 +52,7 @@ class Buffer:
     @property
     def is_small(self) -> bool:
         """Whether it may fit in registers."""
-        return all(isinstance(n, Const) for n in self.shape) and prod(map(_value, self.shape)) <= SMALL
+        return all(isinstance(n, Const) for n in self.shape) and prod(map(_value, self.shape)) <= SMALL_ROW
 
     @property
     def lengths(self) -> tuple[int, ...]:

@@ -22,14 +22,12 @@ from adcompiler.ir.textform.printer import lengths
 from adcompiler.ir.types import NUMPY, Dtype, is_float
 from adcompiler.ir.walk import elements_of, is_computed, substitute
 from adcompiler.kernels.emit.calls import PRODUCTS
+from adcompiler.kernels.limits import CACHE_BYTES, FUNCTION_WEIGHT, SAMPLED_POINTS
 from adcompiler.kernels.schedule.materialise import Scheduled
 from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence, Schedule, Task, tasks_of
 from adcompiler.ops.costs import CHEAP, CHEAP_NANOSECONDS, INSTRUCTIONS, NOMINAL_LENGTH, is_costly, weight
 
-CACHE_BYTES = 1 << 21  # moved by a nest, from which it moves from memory
 BYTE_NANOSECONDS, CACHED_BYTE_NANOSECONDS = 0.16, 0.04  # nominal, as those of operations
-FUNCTION_WEIGHT = 60  # simple operations that an exponential or a tanh takes as long as
-MOST_POINTS = 1 << 16  # points of nested loops that are sampled
 FREE = frozenset(("negative", "abs", "strict", "bool", "i64", "f32", "f64"))  # not counted as arithmetic
 STEPS = {"sum": "add", "prod": "multiply", "min": "minimum", "max": "maximum"}
 Operations = Counter[tuple[str, Dtype]]
@@ -69,7 +67,7 @@ class Space:
     def inside(self, number: int, start: np.ndarray, stop: np.ndarray) -> Space:
         """The iterations of an inner loop, from `start` to before `stop` at each point."""
         iterations = np.maximum(np.broadcast_to(stop - start, self.weight.shape), 0)
-        count = np.minimum(iterations, max(1, MOST_POINTS // max(len(self.weight), 1)))
+        count = np.minimum(iterations, max(1, SAMPLED_POINTS // max(len(self.weight), 1)))
         parent = np.repeat(np.arange(len(count)), count)
         nth = np.arange(len(parent)) - np.repeat(np.cumsum(count) - count, count)
         step = iterations[parent] / np.maximum(count[parent], 1)

@@ -15,6 +15,7 @@ from adcompiler.ir.nodes import Apply, Array, Const, Element, Index, Map, Read, 
 from adcompiler.ir.origins import emitted
 from adcompiler.ir.types import DTYPES, Dtype, is_float
 from adcompiler.ir.walk import elements_of, postorder, rewrite
+from adcompiler.kernels.limits import INLINE_WIDTH
 from adcompiler.kernels.schedule.branches import Conditions
 from adcompiler.kernels.schedule.schedule_tree import UNNUMBERED, Loop
 from adcompiler.loopir.nodes import (
@@ -82,7 +83,6 @@ def repeats(op: str, dtype: Dtype) -> bool:
 
 Row = tuple[Expr, ...]  # the leading indices of all accesses to an array that is a row of another one
 BRANCH_AXIS = -(10**9) - 1  # the axis number of branches, which no element depends on
-INLINE_WIDTH = 60  # a value used once is inlined in its user if its text is no longer than this
 TYPES: Mapping[Dtype, str] = {"bool": "bool", "i64": "np.int64", "f32": "np.float32", "f64": "np.float64"}
 
 

@@ -17,12 +17,12 @@ from adcompiler.analysis.predicates import decides, is_scalar
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Apply, Array, Call, Element, Read, Select
 from adcompiler.ir.walk import elements_of, postorder, read_by, rewrite
+from adcompiler.kernels.limits import MOST_SWITCHES
 from adcompiler.ops.costs import costly
 
 N = TypeVar("N", bound="Array | Element")
 Conditions = tuple[tuple[Element, bool], ...]  # a conjunction: each condition once, and whether it holds
 ALWAYS: Conditions = ()
-MOST_SWITCHES = 2  # conditions by which a loop is unswitched: each doubles the code
 
 
 @dataclass

@@ -38,11 +38,10 @@ from adcompiler.ir.walk import (
     rewrite,
     substitute,
 )
+from adcompiler.kernels.limits import MOST_CASES, MOST_STORES
 from adcompiler.ops.build import apply
 from adcompiler.passes.algebra.fold import folded
 
-MOST_STORES = 8
-MOST_CASES = 2  # conditions examined in both cases
 ZERO: Element = const(0, "i64")
 Bound = tuple[str, Element]  # "start" or "stop", and its value
 

@@ -12,10 +12,9 @@ from adcompiler.analysis.affine import shifted
 from adcompiler.analysis.predicates import ties
 from adcompiler.ir.nodes import Element, Index, Map
 from adcompiler.ir.walk import postorder, substitute
+from adcompiler.kernels.limits import MOST_PLACES
 from adcompiler.kernels.schedule.branches import Conditions, assume, join
 from adcompiler.kernels.schedule.schedule_tree import Task
-
-MOST_PLACES = 8  # places in a row
 
 Tie = tuple[Element, Element]  # the condition that an axis is at a place, and the place
 

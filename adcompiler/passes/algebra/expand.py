@@ -27,8 +27,7 @@ from adcompiler.ir.types import DTYPES, NUMPY, is_float
 from adcompiler.ir.walk import Rewriter, rewrite, substitute
 from adcompiler.ops.build import apply, operands
 from adcompiler.ops.table import TABLE
-
-LARGEST_EXPONENT = 16  # the largest exponent of a power that is expanded into multiplications
+from adcompiler.passes.limits import LARGEST_EXPONENT
 
 
 def expand(func: Func) -> Func:

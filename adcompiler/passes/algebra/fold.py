@@ -51,8 +51,7 @@ from adcompiler.ir.walk import (
 )
 from adcompiler.ops.build import apply, cast, evaluated
 from adcompiler.ops.costs import costly
-
-MOST_ELEMENTS_AGAIN = 16  # elements of a map that is recomputed at a place
+from adcompiler.passes.limits import MOST_ELEMENTS_AGAIN
 
 # The minimum and the maximum of no elements.
 _LAST = {"f64": (-np.inf, np.inf), "f32": (-np.inf, np.inf), "i64": (-(2**63), 2**63 - 1)}

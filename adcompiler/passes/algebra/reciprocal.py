@@ -21,8 +21,8 @@ from adcompiler.ir.nodes import Apply, Array, Const, Element, Func, Index, const
 from adcompiler.ir.walk import arrays_of, elements_of, postorder, substitute
 from adcompiler.ops.build import apply
 from adcompiler.passes.algebra.strict import StrictRewriter
+from adcompiler.passes.limits import SMALLEST_DIVISOR
 
-SMALLEST_DIVISOR = 1e-30  # float32 is normal from 1e-38 on
 # A lower bound of a value, derived from its form (0 if the form gives none), and whether it is known to be
 # nonnegative.
 Bounds = tuple[float, bool]

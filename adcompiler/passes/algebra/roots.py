@@ -17,10 +17,9 @@ from functools import reduce as fold_left
 
 from adcompiler.ir.nodes import Apply, Array, Element, Func, const, is_const
 from adcompiler.ops.build import apply
-from adcompiler.passes.algebra.reciprocal import SMALLEST_DIVISOR, Bounds, least
+from adcompiler.passes.algebra.reciprocal import Bounds, least
 from adcompiler.passes.algebra.strict import StrictRewriter
-
-MOST_FACTORS = 32  # factors and products of factors examined
+from adcompiler.passes.limits import MOST_ROOTS, SMALLEST_DIVISOR
 
 
 def roots(func: Func) -> Func:
@@ -74,7 +73,7 @@ class _Roots(StrictRewriter):
 def _without(x: Element, factor: Element) -> Element | None:
     """A product without one of its factors; None if that is not among the first."""
     work: list[tuple[Element, tuple[Element, ...]]] = [(x, ())]
-    for _ in range(MOST_FACTORS):
+    for _ in range(MOST_ROOTS):
         if not work:
             break
         element, others = work.pop()

@@ -48,9 +48,8 @@ from adcompiler.ops.build import apply
 from adcompiler.ops.costs import NOMINAL_LENGTH, nanoseconds
 from adcompiler.passes.algebra.factor import of_some
 from adcompiler.passes.algebra.strict import StrictRewriter
+from adcompiler.passes.limits import LARGEST_NUMBER, MOST_FACTORS
 
-MOST_FACTORS = 16  # factors of a product, and terms of a sum, that are examined
-LARGEST_NUMBER = 2.0**10  # bounds the numbers of cores and their reciprocals, so that products stay in range
 Scaled = tuple[float, Element]  # a number, and the core it multiplies
 
 

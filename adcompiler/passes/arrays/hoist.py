@@ -34,9 +34,8 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.walk import Rewriter, elements_of, rewrite, substitute, with_elements
 from adcompiler.ops.costs import costly
+from adcompiler.passes.limits import MOST_REPEATED
 from adcompiler.passes.order.orders import settled_orders
-
-MOST_REPEATED = 12  # simple operations over one long axis that a loop over another one repeats
 
 
 def hoist(func: Func) -> Func:

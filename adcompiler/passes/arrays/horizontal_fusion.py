@@ -32,9 +32,9 @@ from adcompiler.ir.walk import arrays_of, arrays_read, elements_of
 from adcompiler.ops.build import apply
 from adcompiler.passes.algebra.strict import StrictRewriter
 from adcompiler.passes.arrays.transpose import in_order
+from adcompiler.passes.limits import MOST_SUM_TERMS
 
 OPPOSITE = {"add": "subtract", "subtract": "add"}
-MOST_TERMS = 16  # terms of a sum that are examined
 
 
 def fuse_horizontally(func: Func) -> Func:
@@ -67,7 +67,7 @@ class _Merge(StrictRewriter):
         """x + y, or x - y, with y merged into the sum x or one of its terms; None if none matches."""
         others: list[tuple[str, Element]] = []
         while (made := self.together(op, x, y)) is None:
-            if len(others) == MOST_TERMS or not (isinstance(x, Apply) and x.op in OPPOSITE):
+            if len(others) == MOST_SUM_TERMS or not (isinstance(x, Apply) and x.op in OPPOSITE):
                 return None
             rest, last = x.args
             if (made := self.together(op if x.op == "add" else OPPOSITE[op], last, y)) is not None:

@@ -25,9 +25,8 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.walk import Rewriter, elements_of, substitute
 from adcompiler.ops.build import apply
+from adcompiler.passes.limits import MOST_COORDINATES, MOST_MADE_ELEMENTS
 
-MOST_COORDINATES = 4  # the coordinates of points, colours, quaternions
-MOST_MADE_ELEMENTS = 400  # elements that unrolling may create
 STEP = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
 
 

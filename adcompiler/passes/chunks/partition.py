@@ -52,6 +52,7 @@ from adcompiler.passes.arrays.inline_rules import inline_rules
 from adcompiler.passes.arrays.prune import alone, prune
 from adcompiler.passes.chunks.blocks import Blocks, Leaf
 from adcompiler.passes.chunks.chunked_axes import OUTSIDE, Chunked, Spec
+from adcompiler.passes.limits import MOST_ITERATIONS
 from adcompiler.passes.recurrences.accumulators import accumulators
 
 READY = (inline_rules, accumulators, strict, fold, prune)
@@ -224,9 +225,6 @@ class _Plan:
 # are refused.
 #
 # Values carried by a loop over blocks that do not depend on blocks become a separate loop.
-
-
-MOST_ITERATIONS = 100  # of one loop; five times as many for all nested loops together
 
 
 def unrolled(func: Func, sizes: frozenset[Size], value: Callable[[Element], int]) -> tuple[Func, set[Array]]:

@@ -35,14 +35,13 @@ from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, is_computed, substitute
 from adcompiler.ops.build import apply, product
 from adcompiler.ops.library import call
-
-SHORTEST_LENGTH = 16  # each of the three lengths
-KERNEL_POINTS = 2**18  # points from which a product is worth a call and a separate kernel
-CASE_POINTS = 2**15  # least points per case of a batched product: a library runs the cases one by one
-CALL_POINTS = 2**20  # points from which it is worth a call in addition to the kernel
-CERTAIN_INTENSITY = 64  # points per element that only a library stores, from which it is always faster
-MOST_RESULT_RATIO = 8  # largest size of the result relative to both factors
-
+from adcompiler.passes.limits import (
+    CASE_POINTS,
+    CERTAIN_INTENSITY,
+    KERNEL_POINTS,
+    MOST_RESULT_RATIO,
+    SHORTEST_LENGTH,
+)
 
 Axes = tuple[int, ...]
 

@@ -27,13 +27,14 @@ from adcompiler.ir.nodes import Array, Element, Func, Index, Map, Read, Reduce
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import arrays_of, elements_of, is_computed, substitute
 from adcompiler.ops.costs import is_function
-
-FEWEST_ITERATIONS = 512  # iterations of the outer loop from which it pays
-SHORTEST_SUM = 16  # elements of a sum: two vectors at a time
-LONGEST_SUM = 1 << 14  # elements of a sum that stay in the cache
-LONGEST_WIDE_SUM = 1 << 12  # elements of one over several axes: each of them may be a vector
-FEWEST_WIDE_ITERATIONS = 32  # iterations from which it pays for such a sum
-ELEMENTS_AN_ITERATION = 4  # most elements of it per iteration
+from adcompiler.passes.limits import (
+    ELEMENTS_AN_ITERATION,
+    FEWEST_OUTER_ITERATIONS,
+    FEWEST_WIDE_ITERATIONS,
+    LONGEST_SUM,
+    LONGEST_WIDE_SUM,
+    SHORTEST_SUM,
+)
 
 Side = list[Array]  # arrays that compute a value in one order
 
@@ -67,7 +68,7 @@ def pays(lengths: Sequence[int]) -> bool:
     """Whether to interchange the loops of a sum of these lengths, that of the reduced axis last."""
     *kept, reduced = lengths
     if len(kept) == 1:
-        return SHORTEST_SUM <= kept[0] <= LONGEST_SUM and reduced >= FEWEST_ITERATIONS
+        return SHORTEST_SUM <= kept[0] <= LONGEST_SUM and reduced >= FEWEST_OUTER_ITERATIONS
     return reduced >= FEWEST_WIDE_ITERATIONS and prod(kept) <= min(
         LONGEST_WIDE_SUM, ELEMENTS_AN_ITERATION * reduced
     )

@@ -29,8 +29,8 @@ from adcompiler.ir.nodes import (
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import elements_of
 from adcompiler.ops.build import apply
+from adcompiler.passes.limits import MOST_LOOKED_THROUGH
 
-MOST_DEPTH = 8  # longest chain of arrays to look through
 SIGNS = ("negative", "abs", "strict")
 BOUNDED = frozenset(("sin", "cos", "tanh"))  # by 1
 
@@ -99,7 +99,7 @@ class Zeros:
 
     def _read(self, array: Array, args: Sequence[Element], depth: int) -> Support:
         summed = isinstance(array, Reduce) and array.op == "sum"
-        if depth == MOST_DEPTH or not (isinstance(array, Map) or summed):
+        if depth == MOST_LOOKED_THROUGH or not (isinstance(array, Map) or summed):
             return ANY
         own = self.support(array.elements[0], depth + 1)
         return Support(at(own.region, args), own.finite)
@@ -133,9 +133,9 @@ class Zeros:
                 return parts[0] if op in SIGNS else _combined(op, parts)
             case Read(array=Input() as array):
                 return _largest(array)
-            case Read(array=Map() as array) if depth < MOST_DEPTH:
+            case Read(array=Map() as array) if depth < MOST_LOOKED_THROUGH:
                 return self.magnitude(array.body, depth + 1)
-            case Read(array=Reduce(op="sum") as array) if depth < MOST_DEPTH:
+            case Read(array=Reduce(op="sum") as array) if depth < MOST_LOOKED_THROUGH:
                 return _combined("multiply", (*_counts(array), self.magnitude(array.body, depth + 1)))
         return None
 

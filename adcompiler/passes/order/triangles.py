@@ -35,12 +35,9 @@ from adcompiler.ir.walk import (
 )
 from adcompiler.ops.build import apply
 from adcompiler.ops.costs import is_function
+from adcompiler.passes.limits import FEWEST_POINTS, FEWEST_ROWS, MOST_MATRICES
 from adcompiler.passes.order.scaled import scaled
 from adcompiler.passes.order.structural_zeros import Zeros, finite
-
-FEWEST_POINTS = 64  # iterations of the innermost loop, usually points
-FEWEST_ROWS = 32  # rows of a triangle, times the number of matrices
-MOST_MATRICES = 16  # further matrices make no difference
 
 
 class Triangle(NamedTuple):

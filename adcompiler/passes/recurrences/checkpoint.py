@@ -23,9 +23,9 @@ from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.ir.walk import Rewriter, arrays_of, is_computed
 from adcompiler.ops.build import apply, cast
+from adcompiler.passes.limits import SHORTEST_SPLIT
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
-SHORT_ITERATIONS = 16  # iterations up to which a loop of constant length is not split
 
 
 def checkpointed(budget: int, func: Func) -> Func:
@@ -64,7 +64,7 @@ def _is_long(loop: Loop) -> bool:
     length = loop.length
     if length is None or is_computed(length):
         return False
-    short = isinstance(length, Const) and length.value <= SHORT_ITERATIONS
+    short = isinstance(length, Const) and length.value <= SHORTEST_SPLIT
     return not short and any(is_float(a.dtype) for a in loop.inits)
 
 

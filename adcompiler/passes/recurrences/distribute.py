@@ -21,8 +21,7 @@ from adcompiler.ir.origins import follow
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, is_computed, postorder, with_args
 from adcompiler.ops.costs import is_function
-
-FEWEST_ITERATIONS = 16  # iterations from which a nest before the loop pays
+from adcompiler.passes.limits import FEWEST_SPLIT_ITERATIONS
 
 
 def distribute(func: Func) -> Func:
@@ -49,7 +48,7 @@ class _Distribute(Rewriter):
         length = loop.length
         if length is None or loop.test is not None or is_computed(length):
             return loop
-        if isinstance(length, Const) and int(length.value) < FEWEST_ITERATIONS:
+        if isinstance(length, Const) and int(length.value) < FEWEST_SPLIT_ITERATIONS:
             return loop
         before = _Before(loop)
         found = {e: closed((length,), before.values[e]) for e in before.functions(loop.roots)}

@@ -38,8 +38,7 @@ from adcompiler.ir.nodes import (
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import Rewriter, arrays_of, operands, read_by, substitute
 from adcompiler.ops.build import apply
-
-MOST_STORES = 32  # of one iteration in one array
+from adcompiler.passes.limits import MOST_STORES
 
 
 def stores(func: Func) -> Func:

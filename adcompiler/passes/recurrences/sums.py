@@ -54,8 +54,7 @@ from adcompiler.ops.build import apply
 from adcompiler.ops.costs import costly
 from adcompiler.passes.algebra.fold import folded
 from adcompiler.passes.arrays.prune import alone
-
-MOST_STORES = 8  # of one iteration in one array, which are looked through
+from adcompiler.passes.limits import MOST_SUMMED_STORES
 
 
 def sums(func: Func) -> Func:
@@ -302,7 +301,7 @@ class _Addend:
         match body:
             case Read(array=array) if array is self.slot:
                 return [] if self.is_own(body, pins) else None
-            case Read(array=Map() as array) if array in self.dependent and stores < MOST_STORES:
+            case Read(array=Map() as array) if array in self.dependent and stores < MOST_SUMMED_STORES:
                 return self.of(_element(body), pins, stores + 1)
             case Apply(op="add" | "subtract"):
                 added = self.added(body)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Protocol
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from adcompiler.errors import DtypeError, Error
+from adcompiler.lazy import WeakMemo
 from adcompiler.pytree.containers import opened
 from adcompiler.runtime.arguments.refused import refuse_others
 
@@ -96,7 +96,7 @@ OWN_WAY = "cupy", "numba"  # arrays on a device, which kernels take as they are
 PLAIN = np.generic, float, int, list  # nothing is to be asked of them
 OURS = *PLAIN, np.ndarray, tuple, dict
 
-_known: WeakKeyDictionary[type, Adapter | None] = WeakKeyDictionary()
+_known: WeakMemo[type, Adapter | None] = WeakMemo()
 
 
 def interop(library: str) -> Any:
@@ -111,12 +111,7 @@ def interop(library: str) -> Any:
 
 def adapter_of(kind: type) -> Adapter | None:
     """The adapter for calls with objects of a class; None for those that need none."""
-    if issubclass(kind, OURS):
-        return None
-    try:
-        return _known[kind]
-    except KeyError:
-        return _known.setdefault(kind, _found(kind))
+    return None if issubclass(kind, OURS) else _known.made(kind, lambda: _found(kind))
 
 
 def _found(kind: type) -> Adapter | None:

@@ -24,7 +24,8 @@ from adcompiler.runtime.arguments.counting import counting
 from adcompiler.runtime.arguments.device import HALVES, describe_on_device, is_on_device
 from adcompiler.runtime.arguments.ragged_arrays import described
 from adcompiler.runtime.arguments.refused import no_number, refuse_masked
-from adcompiler.runtime.arguments.struct_arrays import MOST_ITEMS_APART, stacked
+from adcompiler.runtime.arguments.struct_arrays import stacked
+from adcompiler.runtime.limits import MOST_ITEMS_APART
 
 FLOAT = ArgType("f64", (), weak=True)
 INTEGER = ArgType("i64", (), weak=True)

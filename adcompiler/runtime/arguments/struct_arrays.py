@@ -20,8 +20,6 @@ from adcompiler.pytree.containers import Container, Rows
 from adcompiler.pytree.kinds import ArgType, Kind
 from adcompiler.pytree.structures import arrays_in, leaves
 
-MOST_ITEMS_APART = 8  # items of a list that are arguments of their own
-
 
 def stacked(
     container: Container, kinds: Sequence[Kind], values: Sequence[Any]

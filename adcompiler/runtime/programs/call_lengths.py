@@ -13,12 +13,12 @@ from adcompiler.frontend.values.sizes import NOT_NEGATIVE, Constraint
 from adcompiler.interpreter.reference import length
 from adcompiler.ir.nodes import Array, Const, Element, Func, Size, is_const
 from adcompiler.ir.walk import elements_of, is_computed
-from adcompiler.lazy import cached_property
+from adcompiler.lazy import Memo, cached_property
 from adcompiler.ops.costs import NOMINAL_LENGTH
-from adcompiler.passes.known_lengths import LEAST_LONGEST_LENGTH, Known, short
+from adcompiler.passes.known_lengths import Known, short
+from adcompiler.passes.limits import LEAST_LONGEST_LENGTH
 
 Owner = tuple[str, int, int]  # the name of an input, its axis, and the length
-MOST_MET = 1000  # calls' lengths that are remembered to fit
 
 
 def nominal(sizes: Sequence[int] | None) -> Callable[[Element], int]:
@@ -43,8 +43,8 @@ class CallLengths:
         self.axes = frozenset(number for number, _, _ in self.sources)  # no number of iterations among them
         self.demands = [c for c in constraints if not c.merged]
         self.exact = Lengths(func)
-        self.met: set[tuple[int, ...]] = set()  # lengths that fit them
-        self.computed: dict[tuple[Any, ...], int] = {}  # by a length and the values of size symbols
+        self.met: Memo[tuple[int, ...], bool] = Memo()  # lengths that fit them
+        self.computed: Memo[tuple[Any, ...], int] = Memo()  # by a length and size symbols
 
     def known(self, sizes: Sequence[int]) -> Known:
         """What a kernel for these lengths knows of them: short axes are written out beside long ones, where
@@ -104,7 +104,7 @@ class CallLengths:
         found = self.computed.get(key)
         if found is None:
             found = length(size, sizes, self.values(args))
-            if len(self.computed) < MOST_MET and not is_computed(size):
+            if not is_computed(size):
                 self.computed[key] = found
         return found
 
@@ -115,8 +115,7 @@ class CallLengths:
             return
         self.check(self.demands, args)
         self.exact.check(sizes)
-        if len(self.met) < MOST_MET:
-            self.met.add(key)
+        self.met[key] = True
 
     def values(self, args: Sequence[Any]) -> dict[Array, np.ndarray]:
         """The integers that lengths may be computed from."""

@@ -18,6 +18,7 @@ import numpy as np
 
 from adcompiler.errors import Error
 from adcompiler.ir.types import Dtype
+from adcompiler.lazy import Memo
 from adcompiler.pytree.containers import Container
 from adcompiler.pytree.kinds import ArgType, Types
 from adcompiler.pytree.structures import arrays_in
@@ -28,7 +29,7 @@ class Deciding(Protocol):
     """A function whose calls may have lists; it remembers what they are, and whether that changes values."""
 
     parameters: tuple[Any, ...]
-    _list_types: dict[Types, tuple[Types, bool]]
+    _list_types: Memo[Types, Types]
 
     def with_integer_lists(self, types: Types) -> Types: ...
 
@@ -106,12 +107,10 @@ def _with_floats(types: Types, lower: Callable[[Types], Any]) -> Types:
 
 def convert_lists(f: Deciding, types: Types, values: Sequence[Any]) -> tuple[Types, list[Any]]:
     """The types of a call's lists as the program of `f` has them, and its values in these."""
-    known = f._list_types.get(types)
-    if known is None:
-        found = f.with_integer_lists(types)
-        known = f._list_types.setdefault(types, (found, found != types))
-    found, changes = known
-    return found, converted([p.name for p in f.parameters], values, types, found) if changes else list(values)
+    found = f._list_types.made(types, lambda: f.with_integer_lists(types))
+    if found == types:
+        return found, list(values)
+    return found, converted([p.name for p in f.parameters], values, types, found)
 
 
 def converted(names: Sequence[str], values: Sequence[Any], given: Types, types: Types) -> list[Any]:

@@ -13,9 +13,8 @@ from adcompiler.frontend.lowering.printing import Line, PrintedValue
 from adcompiler.frontend.lowering.program import Lowered, lower
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.pytree.kinds import Types
+from adcompiler.runtime.limits import MOST_PRINTED
 from adcompiler.runtime.programs.program import Program
-
-MOST_SHOWN = 12  # elements of an array that are written out
 
 
 def show_prints(f: Any, types: Types, values: Sequence[Any]) -> None:
@@ -55,8 +54,8 @@ def _text(part: Any, by: dict[Any, Any]) -> str:
     if not isinstance(part, PrintedValue):
         return str(part)
     whole = by.get((part.number, "whole"))
-    if whole is not None and whole.size <= MOST_SHOWN:
-        return np.array2string(whole, precision=6, threshold=MOST_SHOWN)
+    if whole is not None and whole.size <= MOST_PRINTED:
+        return np.array2string(whole, precision=6, threshold=MOST_PRINTED)
     low, high, missing = (by[part.number, kind] for kind in ("min", "max", "sum"))
     text = f"{low:.6g}" if low == high else f"{low:.6g} to {high:.6g}"
     if not low <= high:

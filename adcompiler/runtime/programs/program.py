@@ -26,7 +26,7 @@ from adcompiler.ir.batch import over
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Element, Func, Index, Input, Map, Node, Read, Reduce, Size, const
 from adcompiler.ir.types import NUMPY, is_float
-from adcompiler.lazy import cached_property
+from adcompiler.lazy import Memo, cached_property
 from adcompiler.ops.build import apply, cast
 from adcompiler.passes.known_lengths import NOTHING, Known, for_lengths
 from adcompiler.passes.pipeline import SIMPLIFY, run
@@ -34,12 +34,12 @@ from adcompiler.progress import compiling
 from adcompiler.pytree.kinds import ArgType, Types
 from adcompiler.pytree.structures import unflatten
 from adcompiler.runtime.arguments.ragged_arrays import with_rows
+from adcompiler.runtime.limits import MOST_FAST_PATHS
 from adcompiler.runtime.programs.backends import Executable, maker, optimised
 from adcompiler.runtime.programs.call_lengths import CallLengths, nominal
 from adcompiler.targets.buffers import Into
 from adcompiler.targets.cpu.inline_cache import fast_path, fits
 
-MOST_FAST_PATHS = 100
 FLAT = object()  # the structure of results that do not nest
 T = TypeVar("T")
 Own = tuple[bool, ...]  # for each leading axis of a gradient, whether its input has it as well
@@ -154,11 +154,14 @@ class Program:
         self.sizes = self.lengths.sizes
         self.scalars = [(k, NUMPY[r.dtype].type) for k, r in enumerate(func.results) if not r.rank]
         self.has_fast_paths = not (func.counts or any(isinstance(r, Input) for r in func.results))
-        self.fast_paths: dict[tuple[Any, ...], Callable[..., Any]] = {}  # by general way, lengths, classes
-        self.runners: dict[tuple[int, ...], Callable[..., Any]] = {}  # by the lengths
-        self.staged: dict[tuple[int, ...], Callable[..., Any]] = {}  # compiled by an engine, likewise
+        # Functions by lengths: the fast paths of calls (also by the general way, and classes), what runs the
+        # program, and what an engine has compiled. The first fast paths stay: to make one takes longer than a
+        # call, and where lengths are new in each call, it would be made in each.
+        self.fast_paths: dict[tuple[Any, ...], Callable[..., Any]] = {}
+        self.runners: dict[tuple[int, ...], Callable[..., Any]] = {}
+        self.staged: Memo[tuple[int, ...], Callable[..., Any]] = Memo(MOST_FAST_PATHS)
         self._executable: Executable | None = None
-        self._made: dict[Any, Any] = {}
+        self._made: Memo[Any, Any] = Memo()
         self._making = Locked(RLock)
 
     @staticmethod

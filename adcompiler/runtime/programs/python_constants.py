@@ -15,8 +15,7 @@ from adcompiler.frontend.values.values import Foreign, Value
 from adcompiler.ir.nodes import Element, Index, const, select
 from adcompiler.ops.build import apply
 from adcompiler.runtime.arguments.signature import DTYPE_OF
-
-MOST_CONSTANTS = 256  # elements of an array that stands in a program
+from adcompiler.runtime.limits import MOST_CONSTANTS
 
 
 def with_defaults(module: tree.Module, f: FunctionType) -> tree.Module:

@@ -22,7 +22,7 @@ from adcompiler.frames import public
 from adcompiler.ir.loop import Item
 from adcompiler.ir.walk import arrays_of
 from adcompiler.kernels.emit.names import Names
-from adcompiler.lazy import cached_property
+from adcompiler.lazy import Memo, cached_property
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.progress import compiling
 from adcompiler.pytree.containers import opened
@@ -32,6 +32,7 @@ from adcompiler.runtime.arguments.adapters import Wrapper
 from adcompiler.runtime.arguments.ragged_arrays import offsets_in, with_offsets
 from adcompiler.runtime.arguments.signature import wrapper_of
 from adcompiler.runtime.arguments.tangents import as_cotangent
+from adcompiler.runtime.limits import MOST_COTANGENTS_BRANCHED
 from adcompiler.runtime.programs.call_lengths import nominal
 from adcompiler.runtime.programs.program import Derivative, Program
 from adcompiler.runtime.programs.snapshot import read_only, snapshot
@@ -39,8 +40,6 @@ from adcompiler.runtime.programs.snapshot import read_only, snapshot
 # -- dispatch ----------------------------------------------------------------------------------------
 # The generated `propagate`: all branches on None stand at its top, each calls a specialised program.
 
-
-MOST_COTANGENTS_BRANCHED = 3  # cotangents up to which every pattern has a branch of its own
 
 Propagated = Callable[..., tuple[Any, ...]]
 
@@ -105,7 +104,7 @@ class SplitProgram:
     ) -> None:
         self.parts, self.forward, self.structure = parts, forward, structure
         self.gradients, self.origin = gradients, origin
-        self.made: dict[tuple[Pattern, Pattern], Derivative] = {}
+        self.made: Memo[tuple[Pattern, Pattern], Derivative] = Memo()
         self._run: tuple[int, Any] = -1, None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -124,13 +123,14 @@ class SplitProgram:
 
     def propagate(self, present: Pattern, asked: Pattern) -> Derivative:
         """The program for a pattern; made when it is first seen."""
-        key = (present, asked)
-        if key not in self.made:
+
+        def make() -> Derivative:
             with compiling("propagate"):
                 part = self.parts.propagate(present, asked)
                 program = Program(run(SIMPLIFY, part.func), self.forward.backend)
-            self.made.setdefault(key, Derivative(program, part.reads, part.known))
-        return self.made[key]
+            return Derivative(program, part.reads, part.known)
+
+        return self.made.made((present, asked), make)
 
     @property
     def usual(self) -> Derivative:
@@ -285,11 +285,7 @@ class SplitFunction:
     def __init__(self, f: Any, wrt: Any = None, save: Save = PARTIALS) -> None:
         self.f, self.wrt, self.save = f, wrt, save
         self.lengths: dict[Types, tuple[int, ...]] = {}  # of the first call
-        self._programs: dict[Any, SplitProgram] = {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without programs, which are made again when they are needed."""
-        return vars(self) | {"_programs": {}}
+        self._programs: Memo[Any, SplitProgram] = Memo()
 
     def at(
         self, types: Types, wanted: tuple[int, ...] | None = None, values: Sequence[Any] | None = None
@@ -299,11 +295,12 @@ class SplitFunction:
         if self.save == AUTO and values is not None and types not in self.lengths:
             self.lengths.setdefault(types, tuple(self.f.program(types, values).sizes(values)))
         key = types, wanted, self.lengths.get(types) if self.save == AUTO else None
-        found = self._programs.get(key)
-        if found is None:
+
+        def make() -> SplitProgram:
             with compiling("forward and propagate"):
-                found = self._programs.setdefault(key, self._split(types, wanted))
-        return found
+                return self._split(types, wanted)
+
+        return self._programs.made(key, make)
 
     def _choice(self, types: Types) -> Choice | None:
         """What is saved besides what the partials name."""

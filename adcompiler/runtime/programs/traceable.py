@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from adcompiler.frames import public
 from adcompiler.frontend.lowering.program import Lowered
 from adcompiler.frontend.values.values import Closure
+from adcompiler.lazy import Memo
 from adcompiler.progress import compiling
 from adcompiler.pytree.containers import Container
 from adcompiler.pytree.kinds import ArgType, Types
@@ -49,10 +50,10 @@ class Traceable:
     def _forget(self) -> None:
         """Begin without programs, which are made when they are needed."""
         self._each_item = tuple(replace(p, rows=False) for p in self.parameters)  # for calls without rows
-        self._programs: dict[Types, Program] = {}
-        self._list_types: dict[Types, tuple[Types, bool]] = {}  # of lists, and whether they change
-        self._derived: dict[Any, Any] = {}
-        self._splits: dict[Any, SplitFunction] = {}
+        self._programs: Memo[Types, Program] = Memo()
+        self._list_types: Memo[Types, Types] = Memo()  # where lists of integers are decided
+        self._derived: Memo[Any, Any] = Memo()
+        self._splits: Memo[Any, SplitFunction] = Memo()
 
     def trace(self, types: Types) -> Lowered:
         """The program for arguments of these types."""
@@ -63,14 +64,14 @@ class Traceable:
 
     def program(self, types: Types, values: Sequence[Any] | None = None) -> Program:
         """The program for these types with its kernel, made once, at the first call with `values`."""
-        found = self._programs.get(types)
-        if found is None:
+
+        def make() -> Program:
             if values is not None:
                 self.first_call(types, values)
             with compiling(self.__name__):
-                found = Program.of(self.trace(types), self.backend)
-            found = self._programs.setdefault(types, found)
-        return found
+                return Program.of(self.trace(types), self.backend)
+
+        return self._programs.made(types, make)
 
     def specialise(self, types: Types, values: Sequence[Any] | None = None) -> Program:
         """The program for these types, as those of the last call."""
@@ -121,9 +122,7 @@ class Traceable:
 
     def derived(self, key: Any, make: Callable[[], T]) -> T:
         """What is derived from this function, made once, so that its kernels are reused."""
-        if key not in self._derived:
-            self._derived.setdefault(key, make())
-        found: T = self._derived[key]
+        found: T = self._derived.made(key, make)
         return found
 
     def positions(self, wrt: Any, types: Types) -> tuple[int, ...]:
@@ -148,4 +147,4 @@ class Traceable:
         """
         key = tuple(wrt) if isinstance(wrt, list) else wrt
         kept = self.save if save is None else checked_save(save)
-        return self._splits.setdefault((key, kept), SplitFunction(self, key, kept))
+        return self._splits.made((key, kept), lambda: SplitFunction(self, key, kept))

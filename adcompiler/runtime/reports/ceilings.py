@@ -25,13 +25,11 @@ from adcompiler.kernels.schedule.materialise import scheduled
 from adcompiler.ops.build import apply
 from adcompiler.ops.rules.primitive import Interval
 from adcompiler.ops.table import TABLE
+from adcompiler.runtime.limits import CEILING_SECONDS, PARALLEL_CHAINS, POLYNOMIAL_DEGREE
 from adcompiler.runtime.reports.clock import seconds
 from adcompiler.targets.cpu.timed import Timed, fastest
 
 FOOTPRINTS = tuple(2**k for k in range(16, 30, 2))  # bytes: from what a core's cache holds to what none does
-SECONDS = 0.05  # for each measurement
-POLYNOMIAL_DEGREE = 16  # of the polynomial that measures arithmetic
-PARALLEL_CHAINS = 8  # recurrences side by side, in which arithmetic without vectors is measured
 MEASURED_BY = "clock.ticks_a_second"  # figures that were found in another way are not used
 SIZE = Size(0)
 Rates = dict[str, float]  # how much a second, by what
@@ -168,5 +166,5 @@ def _seconds(program: Program, n: int, ranges: Sequence[Interval] = (), threaded
     timed = Timed(scheduled(Func("ceiling", inputs, of, results, names, ("n",))), threaded=threaded)
     given = ranges or [(0.1, 0.9)] * len(inputs)
     args = [np.linspace(*r, n).astype(NUMPY[i.dtype]) for i, r in zip(inputs, given, strict=True)]
-    found = seconds(timed, [n], args, SECONDS)
-    return found[0] if found is not None else fastest(lambda: timed.launch([n], args), SECONDS)
+    found = seconds(timed, [n], args, CEILING_SECONDS)
+    return found[0] if found is not None else fastest(lambda: timed.launch([n], args), CEILING_SECONDS)

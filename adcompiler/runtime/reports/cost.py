@@ -20,6 +20,7 @@ from adcompiler.kernels.emit.traffic import Counted, Operations, Work
 from adcompiler.ops.costs import WEIGHT, weight
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.pytree.kinds import Types
+from adcompiler.runtime.limits import FAST_SHARE, KERNEL_SECONDS
 from adcompiler.runtime.programs.program import Program
 from adcompiler.runtime.programs.traceable import Traceable
 from adcompiler.runtime.reports.ceilings import Ceilings, ceilings, measure_again, seconds_of
@@ -31,8 +32,6 @@ from adcompiler.targets.cpu.kernels import kernel_at
 from adcompiler.targets.cpu.threads import get_num_threads
 from adcompiler.targets.cpu.timed import Timed, fastest
 
-SECONDS = 0.2  # of calls of each kernel
-FAST = 0.9  # of the least time: what is faster than that tells that the machine is
 PREFIXES = (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
 
 
@@ -163,7 +162,7 @@ class Measured:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         program, args, sizes = kernel.program, kernel.args, kernel.sizes
-        self.whole = fastest(kernel.call(), SECONDS)
+        self.whole = fastest(kernel.call(), KERNEL_SECONDS)
         compiled = kernel_at(program.executable, sizes)
         self.products = 0  # that BLAS computes after the nests
         if isinstance(compiled, partial):
@@ -180,7 +179,7 @@ class Measured:
         self.repeated, self.rest = counted.repeated(timed.items), counted.numbers(timed.rest)
         names = {timed.kernel.arrays[a]: name for a, name in named.items()}
         self.reasons = [reasons(timed, k, names) if timed.has_clock else [] for k in range(len(timed.items))]
-        found = seconds(timed, sizes, args, SECONDS)
+        found = seconds(timed, sizes, args, KERNEL_SECONDS)
         alone = self.whole if len(self.nests) == 1 and not self.products else None
         self.seconds: list[float | None] = [alone] * len(self.nests) if found is None else [*found]
         nests, in_order = timed.kernel.nests, timed.kernel.sequential
@@ -196,7 +195,7 @@ class Measured:
     def is_too_fast(self) -> bool:
         """Whether it is faster than what was measured of the machine lets it be."""
         roofs = (roofline(w, ceilings(n)) for w, n in zip(self.nests, self.each, strict=True))
-        return any(s and s < FAST * r for s, r in zip(self.seconds, roofs, strict=True))
+        return any(s and s < FAST_SHARE * r for s, r in zip(self.seconds, roofs, strict=True))
 
     def report(self) -> Iterator[str]:
         """The time of a call, what is saved, then the nests."""
@@ -312,7 +311,7 @@ def _nest(work: Work, ceiling: Ceilings, measured: float | None) -> Iterator[str
 
 def _reached(roof: float, measured: float) -> str:
     """How near a nest comes to the roofline. What is beyond it, measured twice, tells of the roofline."""
-    if measured < FAST * roof:
+    if measured < FAST_SHARE * roof:
         return "above the roofline: the machine was busy when its rates were measured"
     return f"the roofline is {min(roof / measured, 1):.0%} of it"
 

@@ -17,10 +17,10 @@ from adcompiler.ir.nodes import Apply, Func, Input
 from adcompiler.ir.types import is_float
 from adcompiler.pytree.kinds import Static, Types
 from adcompiler.pytree.structures import leaves
+from adcompiler.runtime.limits import MOST_CUTS
 from adcompiler.runtime.programs.wrt import ArgumentNameError
 from adcompiler.runtime.reports.cut_words import words
 
-MOST_SHOWN = 3
 REMEDIES = {
     "comparison": "a comparison is a step, and so is its effect: use a smooth step, such as "
     "sigmoid((x - c) / width)",
@@ -80,7 +80,7 @@ def of_program(
         return f"the results are {dtypes}, which have no derivative\n  help: return floats"
     found = ends(results, [array])
     if found:
-        lines = list(dict.fromkeys(_of_end(end, func, show) for end in found))[:MOST_SHOWN]
+        lines = list(dict.fromkeys(_of_end(end, func, show) for end in found))[:MOST_CUTS]
         kinds = dict.fromkeys(end.kind for end in found)
         return "\n".join([f"the derivative ends at {found[0].element.op}", *lines, *map(_help, kinds)])
     return _not_read(name, closure)
@@ -105,7 +105,7 @@ def _spans(end: End, func: Func) -> list[Span]:
     if span is not None:
         return [span]
     alike = {s: None for n, s in func.spans.items() if isinstance(n, Apply) and n.op == end.element.op}
-    return list(alike)[:MOST_SHOWN]
+    return list(alike)[:MOST_CUTS]
 
 
 def _at(source: Source, span: Span) -> str:
@@ -142,7 +142,7 @@ def _not_read(name: str, closure: Closure | None) -> str:
 
 
 def _shown(source: Source, spans: Sequence[Span]) -> str:
-    return "\n".join(f"{_at(source, s)}:\n{source.excerpt(s)}" for s in spans[:MOST_SHOWN])
+    return "\n".join(f"{_at(source, s)}:\n{source.excerpt(s)}" for s in spans[:MOST_CUTS])
 
 
 def _reads(definition: tree.Def, name: str) -> Iterator[Span]:

@@ -10,11 +10,12 @@ import numpy as np
 from adcompiler.interpreter.reference import require
 from adcompiler.ir.nodes import Array, Const, Input, Shape
 from adcompiler.ir.types import NUMPY, Dtype
-from adcompiler.kernels.emit.block_partition import HEAVY, PARALLEL, Lengths, is_long, lengths, plan
+from adcompiler.kernels.emit.block_partition import Lengths, is_long, lengths, plan
 from adcompiler.kernels.emit.emitter import emit
 from adcompiler.kernels.emit.kernel import Buffer, Kernel
+from adcompiler.kernels.limits import PARALLEL_POINTS, POLLED_POINTS
 from adcompiler.kernels.schedule.materialise import Scheduled
-from adcompiler.lazy import cached_property
+from adcompiler.lazy import Memo, cached_property
 from adcompiler.loopir.low_trips import low_trip_guard
 from adcompiler.loopir.outer_vectorisation import widened
 from adcompiler.progress import compiling
@@ -24,8 +25,6 @@ from adcompiler.targets.llvm.runtime.entry import KernelSource, Param
 from adcompiler.targets.llvm.runtime.jit import Native, compiled, report
 from adcompiler.targets.llvm.values import BrokenModuleError, UnsupportedError
 from adcompiler.targets.numba import modules
-
-MOST_LAYOUTS = 1000  # most layouts cached
 
 # The blocks of each nest and their iterations; whether blocks run in parallel; the buffers; and whether an
 # iteration has so many points that loops inside it poll.
@@ -78,7 +77,7 @@ class CpuKernel:
         self.checked = bool(func.checks)
         self.places = {b.name: p for p, b in enumerate(self.kernel.buffers)}
         self.out = [self.places.get(self.kernel.arrays[r]) for r in func.results]
-        self.layouts: dict[tuple[int, ...], Layout] = {}
+        self.layouts: Memo[tuple[int, ...], Layout] = Memo()
         self.is_long = is_long(self.kernel.whole) if self.kernel.whole else None
         self.are_low = low_trip_guard(self.kernel.functions, self.kernel.sizes)
 
@@ -182,15 +181,14 @@ class CpuKernel:
         """The layout for the lengths of a call, cached because lengths tend to repeat."""
         plans = [plan(sizes) for plan in self.plans]
         blocks = tuple([n for count, rows, _, _ in plans for n in (count, rows)])
-        long = sum(points for _, _, points, _ in plans) >= PARALLEL
-        heavy = any(points > HEAVY for _, _, _, points in plans)
+        long = sum(points for _, _, points, _ in plans) >= PARALLEL_POINTS
+        heavy = any(points > POLLED_POINTS for _, _, _, points in plans)
         needed = [
             (shape(sizes) if b.nest is None else (blocks[2 * b.nest], *shape(sizes)), dtype)
             for b, shape, dtype in self.shapes
         ]
         made = blocks, long and len(self.kernel.sequential) < len(plans), needed, heavy
-        if len(self.layouts) < MOST_LAYOUTS:
-            self.layouts[sizes] = made
+        self.layouts[sizes] = made
         return made
 
     def check(self, scalars: Sequence[Any]) -> None:

@@ -7,21 +7,17 @@ The best form of a program often depends on lengths: `select` chooses the form f
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from threading import RLock
 from typing import Any, NamedTuple, Protocol
 
 from adcompiler.analysis.exact_lengths import Lengths
-from adcompiler.fork import Locked
 from adcompiler.ir.nodes import Func
 from adcompiler.kernels.emit.block_partition import lengths
+from adcompiler.lazy import Memo
 from adcompiler.passes.known_lengths import NOTHING, Known, for_lengths
 from adcompiler.passes.order.gemm import Product, chosen, is_certain, with_calls
 from adcompiler.targets.buffers import Into
 from adcompiler.targets.cpu.compiled import PLAIN, Mode
-
-MOST_LENGTHS = 1000  # most calls' lengths whose kernels are cached
-SLOWER = 1.1  # by which calls must lose to loops in predicted times: loops rarely reach theirs
-MOST_KNOWN = 8  # most programs specialised for lengths
+from adcompiler.targets.limits import CALLS_SLOWER, MOST_KNOWN
 
 Sizes = Sequence[int]  # the values of a program's size symbols
 Pays = Callable[[Sizes], bool]
@@ -87,10 +83,10 @@ class _Program:
         self.func, self.target = func, target
         self.products, self.fewest = target.products(func)
         self.lengths = [lengths(p.lengths) for p in self.products]
-        self.funcs: dict[tuple[int, ...], Func] = {(): func}
-        self.forms: dict[tuple[int, ...], Form] = {}
-        self.times: dict[tuple[int, ...], Callable[[Sizes], float]] = {}
-        self.slower: dict[tuple[tuple[int, ...], Sizes], bool] = {}
+        self.funcs: Memo[tuple[int, ...], Func] = Memo()
+        self.forms: Memo[tuple[int, ...], Form] = Memo()
+        self.times: Memo[tuple[int, ...], Callable[[Sizes], float]] = Memo()
+        self.slower: Memo[tuple[tuple[int, ...], Sizes], bool] = Memo()
         self.exact = Lengths(func, whole=True)
 
     def chosen(self, sizes: Sizes) -> tuple[int, ...]:
@@ -103,31 +99,22 @@ class _Program:
 
     def is_slower(self, products: tuple[int, ...], sizes: Sizes) -> bool:
         """Whether the program takes longer with these products as calls, by the predicted times."""
-        key = products, tuple(sizes)
-        if key not in self.slower:
-            if len(self.slower) >= MOST_LENGTHS:
-                self.slower.clear()
-            without, with_calls = (self.time(p, sizes) for p in ((), products))
-            self.slower[key] = with_calls > SLOWER * without
-        return self.slower[key]
+        make = lambda: self.time(products, sizes) > CALLS_SLOWER * self.time((), sizes)  # noqa: E731
+        return self.slower.made((products, tuple(sizes)), make)
 
     def time(self, products: tuple[int, ...], sizes: Sizes) -> float:
         """The predicted time of the program in which BLAS computes these products."""
-        if products not in self.times:
-            self.times[products] = self.target.predicted(self.with_calls(products))
-        return self.times[products](sizes)
+        return self.times.made(products, lambda: self.target.predicted(self.with_calls(products)))(sizes)
 
     def with_calls(self, products: tuple[int, ...]) -> Func:
         """The program in which BLAS computes these products."""
-        if products not in self.funcs:
-            self.funcs[products] = with_calls(self.func, [self.products[k] for k in products])
-        return self.funcs[products]
+        if not products:
+            return self.func
+        return self.funcs.made(products, lambda: with_calls(self.func, [self.products[k] for k in products]))
 
     def form(self, products: tuple[int, ...]) -> Form:
         """Its form for the scheduler."""
-        if products not in self.forms:
-            self.forms[products] = self.target.form(self.with_calls(products))
-        return self.forms[products]
+        return self.forms.made(products, lambda: self.target.form(self.with_calls(products)))
 
 
 def rounded(sizes: Sizes) -> Sizes:
@@ -148,10 +135,9 @@ class KernelSelector:
         optimised: Callable[[Func], Func] = lambda func: func,
     ) -> None:
         self.target, self.func, self.known, self.optimised = target, func, known, optimised
-        self.programs: dict[Known, _Program] = {}
-        self.kernels: dict[Configuration, Any] = {}
-        self.selected: dict[tuple[int, ...], Any] = {}
-        self.making = Locked(RLock)
+        self.programs: Memo[Known, _Program] = Memo(MOST_KNOWN + 1)  # and the one for any lengths
+        self.kernels: Memo[Configuration, Any] = Memo()
+        self.selected: Memo[tuple[int, ...], Any] = Memo()
 
     def __call__(self, sizes: Sizes, args: Sequence[Any], into: Into = None) -> list[Any]:
         """The results: arrays, or scalars of rank 0."""
@@ -166,7 +152,7 @@ class KernelSelector:
             return self.selected[key]
         configuration = self.select(sizes, contiguous)
         kernel = self.form(configuration).around(self.kernel(configuration))
-        if contiguous and len(self.selected) < MOST_LENGTHS:
+        if contiguous:
             self.selected[key] = kernel
         return kernel
 
@@ -188,26 +174,23 @@ class KernelSelector:
 
     def program(self, known: Known) -> _Program:
         """The program for any lengths, or specialised for known ones."""
-        with self.making.lock:
-            if known not in self.programs:
-                func = self.optimised(for_lengths(self.func, known))
-                self.programs[known] = _Program(func, self.target)
-            return self.programs[known]
+        make = lambda: _Program(self.optimised(for_lengths(self.func, known)), self.target)  # noqa: E731
+        return self.programs.made(known, make)
 
     def form(self, configuration: Configuration) -> Form:
         """The program for the scheduler."""
-        with self.making.lock:
-            return self.program(configuration.known).form(configuration.products)
+        return self.program(configuration.known).form(configuration.products)
 
     def kernel(self, configuration: Configuration) -> Any:
         """The kernel of a configuration."""
-        with self.making.lock:
-            if configuration not in self.kernels:
-                form, mode = self.form(configuration), configuration.mode
-                func = form.other if configuration.reordered and form.other is not None else form.func
-                plain = self.kernel(configuration._replace(mode=PLAIN)) if mode != PLAIN else None
-                self.kernels[configuration] = self.target.compiled(func, mode, plain)
-            return self.kernels[configuration]
+
+        def make() -> Any:
+            form, mode = self.form(configuration), configuration.mode
+            func = form.other if configuration.reordered and form.other is not None else form.func
+            plain = self.kernel(configuration._replace(mode=PLAIN)) if mode != PLAIN else None
+            return self.target.compiled(func, mode, plain)
+
+        return self.kernels.made(configuration, make)
 
 
 def kernel_at(executable: Any, sizes: Sizes) -> Any:

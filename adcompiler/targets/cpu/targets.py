@@ -14,7 +14,8 @@ from adcompiler.kernels.emit.block_partition import lengths
 from adcompiler.kernels.emit.traffic import predicted_time
 from adcompiler.kernels.schedule.materialise import scheduled
 from adcompiler.kernels.schedule.schedule import schedule
-from adcompiler.passes.order.gemm import CALL_POINTS, Product, found, with_calls
+from adcompiler.passes.limits import CALL_POINTS
+from adcompiler.passes.order.gemm import Product, found, with_calls
 from adcompiler.passes.order.interchange import interchange
 from adcompiler.passes.order.interchange import pays as interchange_pays
 from adcompiler.passes.order.triangles import lengths as rows

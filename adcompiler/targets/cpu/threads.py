@@ -15,8 +15,8 @@ from typing import Any
 
 from adcompiler.errors import Error
 from adcompiler.frames import public
+from adcompiler.targets.limits import MOST_THREADS
 
-MOST_THREADS = 1024  # threads
 _REMEDY = f"pass an integer from 1 to {MOST_THREADS}"
 
 

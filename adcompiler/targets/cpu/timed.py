@@ -17,8 +17,7 @@ from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence, Task
 from adcompiler.loopir.nodes import Assign, literal
 from adcompiler.loopir.nodes import Call as LoopCall
 from adcompiler.targets.cpu.compiled import CpuKernel, Mode
-
-FEWEST_CALLS, MOST_CALLS = 5, 1000
+from adcompiler.targets.limits import FEWEST_CALLS, MOST_CALLS
 
 
 class _Stamped(Emitter):

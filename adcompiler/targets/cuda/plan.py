@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from adcompiler.targets.limits import FEWEST_SLICE_ITERATIONS, MOST_SLICES
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -22,8 +24,6 @@ class Machine:
 
 DEVICE = Machine(threads=256, warp=32, busy=2**18, enough=2**14, most_blocks=2**12, tile=256)
 SIMULATOR = Machine(threads=4, warp=4, busy=16, enough=12, most_blocks=3, tile=4)
-FEWEST_ITERATIONS = 32  # of a sliced loop
-MOST_SLICES = 1024
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def launch(
     width = {"": 1, "warp": machine.warp, "block": machine.threads}[team]
     slices, chunk = 1, 0
     if inner is not None and points * width < machine.busy and inner > 1:
-        fewest = FEWEST_ITERATIONS if machine.threads > machine.warp else 1
+        fewest = FEWEST_SLICE_ITERATIONS if machine.threads > machine.warp else 1
         wanted = min(machine.busy // max(points * width, 1), inner // (fewest * width), MOST_SLICES)
         if wanted > 1:
             chunk = -(-inner // wanted)

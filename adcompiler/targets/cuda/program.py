@@ -19,7 +19,7 @@ from adcompiler.ir.walk import read_by, substitute
 from adcompiler.kernels.emit.block_partition import Lengths, lengths
 from adcompiler.kernels.schedule.materialise import Scheduled
 from adcompiler.kernels.schedule.schedule_tree import computed
-from adcompiler.lazy import cached_property
+from adcompiler.lazy import Memo, cached_property
 from adcompiler.targets.cuda.device.arrays import handle, is_half
 from adcompiler.targets.cuda.device.copies import Row, copy_row
 from adcompiler.targets.cuda.device.copies import copy as copy_array
@@ -33,11 +33,10 @@ from adcompiler.targets.cuda.emit.tiles import is_wide, iterations_of
 from adcompiler.targets.cuda.plan import DEVICE, SIMULATOR, Launch, launch, points_of
 from adcompiler.targets.cuda.product import multiply
 from adcompiler.targets.cuda.scatter import fill, scatter
+from adcompiler.targets.limits import FEWEST_CAPTURED_ITERATIONS
 
 MACHINE = SIMULATOR if SIMULATED else DEVICE
-MOST_PLANS = 4096  # most plans cached
 ONE_BLOCK = 4 if SIMULATED else 256  # threads of a single block
-FEWEST = 4  # remaining iterations from which a capture pays
 STEPS = {
     "sum": "total + part[k, i]",
     "prod": "total * part[k, i]",
@@ -87,8 +86,8 @@ class DeviceProgram:
         self.stream: Any = None  # of the last call
         self.kernels: dict[Any, tuple[Callable[..., Any], list[str]]] = {}
         self.out = {self.labels[a] for a in self.func.results if not isinstance(a, Input) and a.rank}
-        self.known: dict[tuple[Element, ...], Lengths | None] = {}
-        self.plans: dict[tuple[int, tuple[int, ...]], tuple[int, Launch]] = {}
+        self.known: Memo[tuple[Element, ...], Lengths | None] = Memo()
+        self.plans: Memo[tuple[int, tuple[int, ...]], tuple[int, Launch]] = Memo()
 
     @cached_property
     def wide(self) -> bool:
@@ -116,9 +115,7 @@ class DeviceProgram:
 
     def lengths(self, shape: tuple[Element, ...]) -> Lengths | None:
         """A function from the values of the size symbols to lengths; None if the program computes them."""
-        if shape not in self.known:
-            self.known[shape] = None if computed(shape) else lengths(shape)
-        return self.known[shape]
+        return self.known.made(shape, lambda: None if computed(shape) else lengths(shape))
 
     def fills(self, k: int, target: Any) -> bool:
         """Whether kernels may store a result directly in the caller's array; others are copied."""
@@ -288,7 +285,7 @@ class _Call:
             self.iterations[loop.iteration] = iteration
             if not self.iteration(loop):
                 break
-            if length is not None and k == 0 and length > FEWEST and not self.by_host:
+            if length is not None and k == 0 and length > FEWEST_CAPTURED_ITERATIONS and not self.by_host:
                 done = 1 + self.replayed(loop, length - 1)
         self.by_host = True  # for an enclosing loop: the number of launches
 
@@ -371,8 +368,6 @@ class _Call:
         key = nest.number, self.sizes
         if key in self.program.plans:
             return self.program.plans[key]
-        if len(self.program.plans) >= MOST_PLANS:
-            self.program.plans.clear()
         points = points_of(self.lengths(nest.points))
         iterations = max(points_of(self.lengths(d)) for d in nest.inside)
         inner = None if nest.inner is None else self.lengths((nest.inner.size,))[0]

@@ -366,7 +366,7 @@ def test_show_returns_the_page():
 
 
 def test_rooflines_are_those_of_the_report(monkeypatch):
-    monkeypatch.setattr("adcompiler.runtime.reports.cost.SECONDS", 0.001)
+    monkeypatch.setattr("adcompiler.runtime.reports.cost.KERNEL_SECONDS", 0.001)
     f = adc.compile("sum(exp(x) * y)", name="f")
     found = Reader(f.show("html", np.ones(8), np.ones(8)))
     text = found.words["costs"]

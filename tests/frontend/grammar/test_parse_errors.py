@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adcompiler.errors import DtypeError, Error, LimitError, ParseError
-from adcompiler.frontend.grammar import limits
+from adcompiler.frontend import limits
 from adcompiler.frontend.grammar.parse import parse
 
 # The source, with » before the place that the error must name; a part of the cause; a part of the remedy.

@@ -86,7 +86,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
     executable.SMALL = int(os.environ.get("ADC_TEST_SMALL", executable.SMALL))
     executable.LARGE_ITERATION = int(os.environ.get("ADC_TEST_LARGE_ITERATION", executable.LARGE_ITERATION))
-    program.FEWEST = int(os.environ.get("ADC_TEST_FEWEST", program.FEWEST))
+    program.FEWEST_CAPTURED_ITERATIONS = int(
+        os.environ.get("ADC_TEST_FEWEST", program.FEWEST_CAPTURED_ITERATIONS)
+    )
     PLAIN.update(backends.BACKENDS)
     for name in ("cpu", "cpu-precise"):
         backends.BACKENDS[name] = backends.BACKENDS["cuda"]

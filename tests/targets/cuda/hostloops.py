@@ -27,7 +27,7 @@ from adcompiler.targets.cuda.device import arrays, copies
 from adcompiler.targets.cuda.device.simulated import captured
 
 RANDOM = np.random.default_rng(0)
-FEWEST = device_program.FEWEST
+FEWEST = device_program.FEWEST_CAPTURED_ITERATIONS
 SLICES = plan.Machine(threads=4, warp=4, busy=10**6, enough=0, most_blocks=2, tile=10**9)
 Counts = list[
     tuple[int, int]
@@ -348,7 +348,7 @@ def test_lengths_that_are_computed_are_read_back_in_each_iteration(replays: Coun
 @pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", ["rows", "slices", "scatter", "swapped, then a loop", "dynamic programming"])
 def test_programs_of_other_tests(name: str, replays: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_program, "FEWEST", 1)
+    monkeypatch.setattr(device_program, "FEWEST_CAPTURED_ITERATIONS", 1)
     source, args = SOURCES[name]
     agree(values, source, *args)
     agree(split, source, *args)

@@ -137,10 +137,10 @@ def test_rows_of_other_points_lie_in_tiles(
     kernels = [text for p in programs(made).values() for text in p.kernels if text[-1] is True]
     assert kernels or not m * n or d == 1
     for few in (1, 2):  # iterations a tile
-        monkeypatch.setattr(tiles, "WIDE", 16 * few * max(d, 1))
-        monkeypatch.setattr(tiles, "FEWEST", 1)
+        monkeypatch.setattr(tiles, "WIDE_TILE_BYTES", 16 * few * max(d, 1))
+        monkeypatch.setattr(tiles, "FEWEST_TILE_ITERATIONS", 1)
         same(adc.compile(source, backend="cuda")(*args), expected)
-    monkeypatch.setattr(tiles, "WIDE", 0)
+    monkeypatch.setattr(tiles, "WIDE_TILE_BYTES", 0)
     same(adc.compile(source, backend="cuda")(*args), expected)
 
 

@@ -18,8 +18,8 @@ from numba import cuda
 from adcompiler.errors import DtypeError
 from adcompiler.targets.cuda.device.copies import copy
 from adcompiler.targets.cuda.device.device import SIMULATED
+from adcompiler.targets.limits import NOTICE_FROM
 
-NOTICE_FROM = 2**20  # bytes
 _notified = False
 
 

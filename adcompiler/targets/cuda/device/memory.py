@@ -16,12 +16,9 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from adcompiler.targets.buffers import LARGEST_BYTES
+from adcompiler.lazy import Memo
 from adcompiler.targets.cuda.device.device import SIMULATED
-
-GRAIN = 512  # bytes
-MOST_VIEWS = 4096
-MOST_SPARE = 8  # at most an eighth of the device's memory is spare
+from adcompiler.targets.limits import GRAIN_BYTES, LARGEST_BYTES, SPARE_SHARE
 
 
 class Memory:
@@ -29,16 +26,12 @@ class Memory:
 
     def __init__(self) -> None:
         self.kept: dict[tuple[str, str], Any] = {}
-        self.views: dict[tuple[str, str, tuple[int, ...]], Any] = {}
+        self.views: Memo[tuple[str, str, tuple[int, ...]], Any] = Memo()
 
     def get(self, name: str, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         """An uninitialised buffer of a shape."""
         key = name, dtype.char, shape
-        if key not in self.views:
-            if len(self.views) >= MOST_VIEWS:
-                self.views.clear()
-            self.views[key] = self._made(name, shape, dtype)
-        return self.views[key]
+        return self.views.made(key, lambda: self._made(name, shape, dtype))
 
     def _made(self, name: str, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         length = prod(shape)
@@ -47,7 +40,8 @@ class Memory:
         if found is None or found.shape[0] < length:
             found = cuda.device_array(max(length, 1), dtype)
             self.kept[name, dtype.char] = found
-            self.views = {k: v for k, v in self.views.items() if k[:2] != (name, dtype.char)}
+            for key in [k for k in self.views if k[:2] == (name, dtype.char)]:
+                del self.views[key]
         return shaped(found[:length] if found.shape[0] != length else found, shape)
 
     def rows(self) -> Callable[[int, np.dtype], Any]:
@@ -124,7 +118,7 @@ def pooled_array(context: Any, shape: tuple[int, ...], dtype: np.dtype, stream: 
     from numba.cuda.cudadrv.devicearray import DeviceNDArray
     from numba.cuda.cudadrv.driver import AutoFreePointer
 
-    whole = -(-prod(shape) * dtype.itemsize // GRAIN) * GRAIN
+    whole = -(-prod(shape) * dtype.itemsize // GRAIN_BYTES) * GRAIN_BYTES
     key = context.device.id, stream, whole
     owned = SPARE.take(key)
     if owned is None:
@@ -138,7 +132,7 @@ def pooled_array(context: Any, shape: tuple[int, ...], dtype: np.dtype, stream: 
 
 def _allocated(context: Any, size: int) -> Any:
     """Memory from the driver; spare memory is returned to it if there is no other."""
-    SPARE.most = SPARE.most or context.get_memory_info().total // MOST_SPARE
+    SPARE.most = SPARE.most or context.get_memory_info().total // SPARE_SHARE
     try:
         return context.memalloc(size)
     except Exception:  # a driver error, whose class depends on numba-cuda's bindings

@@ -10,6 +10,7 @@ from adcompiler.kernels.emit.writer import Writer, axis_name
 from adcompiler.kernels.schedule.schedule_tree import Loop
 from adcompiler.loopir.nodes import Call, Expr, For, If, Stmt, Var, Verbatim, While, unsigned
 from adcompiler.loopir.printer import lines
+from adcompiler.targets.limits import LINES_OF_A_CALL, MOST_COPIES, MOST_LINES
 
 # -- unroll ------------------------------------------------------------------------------------------
 # Several points per iteration for single threads: all are loaded before the first is stored.
@@ -17,10 +18,6 @@ from adcompiler.loopir.printer import lines
 # A thread's loads wait for its stores, because the compiler cannot rule out aliases; with one point per
 # iteration, memory is idle. Only straight-line code is unrolled; accumulators stay one variable.
 
-
-MOST_LINES = 32  # of all copies together, except stores
-LINES_OF_A_CALL = 12  # lines that a function call counts as: it needs many registers
-MOST_COPIES = 4
 
 _ASSIGNED = re.compile(r"(\w+) = ")
 _STORED = re.compile(r"\w+\[.*?\] = ")

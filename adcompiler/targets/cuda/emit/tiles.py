@@ -25,10 +25,8 @@ from adcompiler.loopir.printer import text
 from adcompiler.targets.cuda.device.device import TILE
 from adcompiler.targets.cuda.emit.device_writer import DeviceWriter
 from adcompiler.targets.cuda.emit.steps import NO_AXIS, Shared, Wide
+from adcompiler.targets.limits import FEWEST_TILE_ITERATIONS, MOST_TILED_READS, WIDE_TILE_BYTES
 
-MOST_READS = 8  # of one loop: more shared memory means fewer blocks per multiprocessor
-WIDE = 2**15  # bytes of wide tiles: together with the others they fit every device's limit per block
-FEWEST = 8  # iterations of a wide tile: fewer would need too many barriers
 ANY_AXIS = -(10**7)  # the axis of a wide read, whatever its loop
 
 
@@ -49,8 +47,8 @@ def iterations_of(tiles: Tiles, length: Callable[[Element], int]) -> tuple[int, 
         sum(length(w.inside.size) * NUMPY[w.read.dtype].itemsize for w in shared.wide)
         for shared in tiles.values()
     )
-    iterations = min(TILE, WIDE // max(each, 1))
-    return (iterations, iterations * each) if iterations >= min(FEWEST, TILE) else (0, 0)
+    iterations = min(TILE, WIDE_TILE_BYTES // max(each, 1))
+    return (iterations, iterations * each) if iterations >= min(FEWEST_TILE_ITERATIONS, TILE) else (0, 0)
 
 
 def is_wide(tiles: Tiles) -> bool:
@@ -95,7 +93,7 @@ def _shared(loop: Loop, made: Mapping[Array, bool]) -> Shared | None:
     alike = len({w.read.dtype for w in wide.values()}) <= 1
     return (
         Shared(list(found), list(wide.values()))
-        if reads and known_all and alike and len(reads) <= MOST_READS
+        if reads and known_all and alike and len(reads) <= MOST_TILED_READS
         else None
     )
 
