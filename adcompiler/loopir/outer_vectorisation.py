@@ -153,8 +153,8 @@ class _Nest:
         return self.copies[name] >= 0 and all(self.other(at) == self.copies[name] for at in own)
 
     def fits(self, statement: Stmt, depth: int) -> bool:
-        """Whether a statement can run on vectors: uniform control flow, no rows of several axes in inner
-        loops, and stores to shared elements only as reductions."""
+        """Whether a statement can run on vectors: uniform control flow, the same element of the rows of all
+        lanes, no rows of several axes in inner loops, and stores to shared elements only as reductions."""
         match statement:
             case For():
                 return not self.is_alone(statement) or self.may_stand_alone(statement)
@@ -165,6 +165,8 @@ class _Nest:
             len(at.indices) > ROW_INDICES for at, _ in places if at.array in self.rows
         ):
             return False
+        if any(at.array in self.rows and mentions(self.own, at.indices[-1]) for at, _ in places):
+            return False  # each lane would have another element of its row
         for at, stored in places:
             if stored and not self.is_own(at):
                 return at.array in self.sums or (depth < LEAST_DEPTH and _operation(statement) in REDUCTIONS)

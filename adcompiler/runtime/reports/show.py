@@ -94,7 +94,7 @@ def _llvm(f: Traceable, types: Types, wrt: Any) -> str:
         return str(optimised(translated(kernel.source, contiguous=True).text))
     except UnsupportedError as error:
         raise Error(
-            f"{f.__name__} is compiled by numba on this platform",
+            f"{f.__name__} is compiled by numba: {error}",
             remedy='show("kernel") shows what numba compiles',
         ) from error
 

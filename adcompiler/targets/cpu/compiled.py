@@ -111,9 +111,7 @@ class CpuKernel:
         try:
             with compiling(self.func.name):
                 return compiled(self.source)
-        except UnsupportedError:
-            return None
-        except BrokenModuleError as error:
+        except (BrokenModuleError, UnsupportedError) as error:
             report(self.func.name, error)
             return None
 

@@ -62,7 +62,7 @@ def _multiply(
     """C = `kept` C + A B with the given rows, columns and terms. BLAS is column-major, so it computes Cᵀ = Bᵀ
     Aᵀ."""
     if any(x.strides is not None for x in (a.array, b.array, c)):
-        raise UnsupportedError  # the kernel runs on copies
+        raise UnsupportedError("products of strided matrices")
     name = NAMES[c.type]
     symbol = f"adc_{name}"
     code.needs.declared[symbol] = f"declare void @{symbol}({', '.join(['ptr'] * 13)})"

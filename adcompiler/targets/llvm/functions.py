@@ -6,8 +6,9 @@ register.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from math import prod
 
 from adcompiler.loopir import nodes as loopir
@@ -83,14 +84,14 @@ class Module:
         if name not in self.compiled:
             self.compiled[name] = ""
             if name not in self.definitions:
-                raise UnsupportedError
+                raise UnsupportedError(f"the function {name}")
             names = iter([f"%p{k}" for k in range(len(parts))])
             inside = self.function(name)
             for param, arg in zip(self.definitions[name].params, args, strict=True):
                 inside.bind(param, arg.named(names))
             inside.run(name)
             if inside.heap:
-                raise UnsupportedError  # nothing would free it
+                raise UnsupportedError(f"memory that {name} would not free")
             # Arrays that are written have no aliases, whatever the program: see `cpu/compiled.py`.
             types = ("ptr noalias" if p.type == "ptr" else p.type for p in parts)
             params = ", ".join([*(f"{t} %p{k}" for k, t in enumerate(types)), "ptr %context"])
@@ -197,7 +198,7 @@ class Function(Variables):
         first, stop = self.value(loop.start), self.value(loop.stop)
         kinds = {(b.type, b.unsigned) for b in (first, stop)}
         if loop.step is not None or len(kinds) > 1 or first.type != "i64":
-            raise UnsupportedError
+            raise UnsupportedError(f"the range of {loop.axis}")
         written = short(loop)
         if written is not None:
             self.unrolled(loop.axis, written, loop.body)
@@ -282,29 +283,17 @@ class Function(Variables):
         return rest
 
     def across(self, loop: Lanes, first: Value, stop: Value) -> Value:
-        """Run the iterations of a loop as lanes; returns the first remaining iteration."""
-        lines, stack, block = len(self.lines), len(self.stack), self.block
-        values, places, factors = dict(self.values), dict(self.places), dict(self.factors)
-        try:
-            return self.vectors(loop, first, stop)
-        except UnsupportedError:  # scalar iterations may be possible
-            del self.lines[lines:], self.stack[stack:]
-            self.block, self.values, self.places, self.factors = block, values, places, factors
-            return first
-        finally:
-            self.width, self.mask = 1, None
-
-    def vectors(self, loop: Lanes, first: Value, stop: Value) -> Value:
-        """A loop over vectors of iterations; lanes beyond its end are masked.
+        """Run the iterations of a loop as lanes; returns the first remaining iteration. The lanes beyond the
+        end of the last vector are masked.
 
         Either all iterations of a nest are lanes or none: otherwise equal values in two iterations would have
         different last bits. So the condition is that the nest's blocks are large enough, not what is left of
         this one.
         """
-        self.width = self.wide = lanes = self.module.lanes
+        lanes, name = self.module.lanes, loop.axis
         if lanes == 1:
             return first
-        name = loop.axis
+        self.width = self.wide = lanes
         least = self.product(self.value(BLOCK), literal(lanes))
         allowed = [
             self.emit(f"icmp uge {first}, {least.text}", "i1"),
@@ -324,7 +313,7 @@ class Function(Variables):
             steps = ", ".join(f"i64 {k}" for k in range(lanes))
             self.values[name] = iteration
             each = self.integers("add", iteration, Value(f"<{steps}>", typed("i64", lanes)))
-            self.values[name + LANE] = each
+            self.values[name + LANE] = each._replace(unsigned=iteration.unsigned)
             self.mask = self.emit(f"icmp ult {each}, {self.spread(stop, lanes).text}", each.typed("i1"))
             self.summed = {n + LANE for n in loop.totals}
             self.body(loop.together)
@@ -337,6 +326,7 @@ class Function(Variables):
         if loop.sums:
             with self.when(begins):
                 self.body(loop.after)
+        self.width = 1
         for array in (*loop.copies, *loop.sums):
             self.call("PyMem_RawFree", "void", [self.arrays[array + LANE].data])
             self.lines.append(f"store ptr null, ptr %lanes_{array}")
@@ -383,9 +373,21 @@ class Function(Variables):
         return super().function(name, args)
 
     def binary(self, op: str, x: Value, y: Value) -> Value:
-        if op == "**" and x.type == y.type == "i64":
-            return call(self, routine(self.needs, "whole", "power", [x, y]), [x, y])
+        if op == "**" and x.element == y.element == "i64":
+            power = routine(self.needs, "whole", "power", [Value("", "i64")] * 2)
+            return self.lane_by_lane(partial(call, self, power), *self.together(x, y))
         return super().binary(op, x, y)
+
+    def lane_by_lane(self, function: Callable[[Sequence[Value]], Value], *args: Value) -> Value:
+        """A function of numbers, for each lane."""
+        lanes = args[0].lanes
+        if lanes == 1:
+            return function(args)
+        result = Value("poison", args[0].type)
+        for k in range(lanes):
+            one = function([self.emit(f"extractelement {a}, i64 {k}", a.element) for a in args])
+            result = self.emit(f"insertelement {result}, {one}, i64 {k}", result.type)
+        return result
 
     # -- loops -----------------------------------------------------------------------------------
 
@@ -497,7 +499,7 @@ class Function(Variables):
         If allocation fails, the function gives up.
         """
         if self.heap.setdefault(name, (kind, len(lengths))) != (kind, len(lengths)):
-            raise UnsupportedError
+            raise UnsupportedError(f"arrays of different types in {name}")
         place = f"%heap_{name}"
         slots = [f"{place}_{d}" for d in range(len(lengths))]
         if place[1:] not in self.held:

@@ -155,7 +155,7 @@ class Instructions:
                 return self.emit(f"sub {literal(0, x.type)}, {x.text}", x.type)
             case "~" if x.element == "i64":
                 return self.emit(f"xor {x}, {literal(-1, x.type).text}", x.type)
-        raise UnsupportedError
+        raise UnsupportedError(f"{op} of {x.type}")
 
     def binary(self, op: str, x: Value, y: Value) -> Value:
         """An operation; a product and a sum are contracted."""
@@ -179,7 +179,7 @@ class Instructions:
             return self.plus(x, self.negative(y))
         known = FLOATS if x.is_float else INTEGERS if x.element == "i64" else {}
         if op not in known:
-            raise UnsupportedError
+            raise UnsupportedError(f"{op} of {x.type}")
         result = self.emit(f"{known[op]} {x}, {y.text}", x.type)
         if x.is_float and op == "*":
             self.factors[result.text] = x, y
@@ -188,7 +188,7 @@ class Instructions:
     def indices(self, op: str, x: Value, y: Value) -> Value:
         """Operations on two unsigned numbers stay unsigned; numba converts mixed operands to floats."""
         if not (x.unsigned and y.unsigned and op in ("+", "-")):
-            raise UnsupportedError
+            raise UnsupportedError(f"{op} of an index and a number")
         x, y = self.together(x, y)
         return self.emit(f"{INTEGERS[op]} {x}, {y.text}", x.type)._replace(unsigned=True)
 
@@ -246,7 +246,7 @@ class Instructions:
         of_floats, of_integers, of_others = COMPARISONS[op]
         unsigned = a.unsigned or b.unsigned
         if unsigned and not all(v.unsigned or v.text.isdigit() for v in (a, b)):
-            raise UnsupportedError
+            raise UnsupportedError(f"{op} of an index and a number")
         how = of_floats if x.is_float else of_others if x.element == "i1" or unsigned else of_integers
         test = "fcmp" if x.is_float else "icmp"
         return self.emit(f"{test} {how} {x}, {y.text}", x.typed("i1"))
@@ -291,8 +291,9 @@ class Instructions:
                 return self.intrinsic("fma", args)
             case "int", [x]:
                 return self.cast(x, "i64")
-            case "np.signbit", [x] if x.type == "double":
-                return self.emit(f"icmp slt i64 {self.emit(f'bitcast {x} to i64', 'i64').text}, 0", "i1")
+            case "np.signbit", [x] if x.element == "double":
+                bits = self.emit(f"bitcast {x} to {x.typed('i64')}", x.typed("i64"))
+                return self.emit(f"icmp slt {bits}, {literal(0, bits.type).text}", x.typed("i1"))
             case "ticks", []:
                 return self.call("llvm.readcyclecounter", "i64", [])
             case "select", [guard, then, otherwise]:
@@ -340,11 +341,9 @@ class Instructions:
             case "math.isfinite", [x]:
                 nothing = self.emit(f"fsub {x}, {x.text}", x.type)
                 return self.emit(f"fcmp ord {nothing}, {nothing.text}", x.typed("i1"))
-        if not all(a.is_float for a in args):
-            raise UnsupportedError
         function = BY_TEXT.get(name)
-        if function is None or function.scalar == "expression":
-            raise UnsupportedError
+        if function is None or function.scalar == "expression" or not all(a.is_float for a in args):
+            raise UnsupportedError(f"{name} of {', '.join(a.type for a in args)}")
         return (self.intrinsic if function.scalar == "intrinsic" else self.library)(function.name, args)
 
     def library(self, name: str, args: Sequence[Value]) -> Value:

@@ -82,7 +82,7 @@ def routine(needs: Needs, module: str, function: str, args: Sequence[Argument]) 
     name = f"adc_{module}_{function}_{letters}"
     if name not in needs.results:
         if function not in source(module).definitions:
-            raise UnsupportedError
+            raise UnsupportedError(f"the function {module}.{function}")
         kinds: dict[str, str] = {}
         result = ""
         while True:  # types only widen
@@ -193,7 +193,7 @@ class _Body(Variables):
                 return Factor(self.known(name), True)
             case Var(name=name):
                 return Factor(self.known(name), False)
-        raise UnsupportedError
+        raise UnsupportedError("a factor of a product that is computed")
 
     def bind(self, name: str, value: Argument) -> None:
         if isinstance(value, Value) and name in self.changing:
@@ -336,7 +336,7 @@ class _Body(Variables):
     def invoke(self, name: str, args: Sequence[Argument]) -> Value:
         """A call of another function of the module."""
         if name not in self.definitions:
-            raise UnsupportedError
+            raise UnsupportedError(f"the function {name}")
         if self.counting and (arrays := [a for a in args if isinstance(a, ArrayValue)]):
             self.spend(reduce(self.product, arrays[-1].shape))  # the call writes the last one
         return call(self, routine(self.given, self.module, name, args), args)

@@ -12,7 +12,7 @@ from adcompiler.targets.llvm.places import Places
 
 
 class UnsupportedError(Exception):
-    """The program needs something that only numba compiles."""
+    """The program needs something that only numba compiles, which the message names."""
 
 
 class BrokenModuleError(Exception):
@@ -169,4 +169,4 @@ def literal(value: object, kind: str = "double") -> Value:
             return Value(str(value), "i64")
         case float():
             return Value(f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}", kind)
-    raise UnsupportedError
+    raise UnsupportedError(f"the constant {value!r}")

@@ -28,8 +28,9 @@ from adcompiler.loopir.nodes import (
     Update,
     Var,
 )
+from adcompiler.loopir.printer import text
 from adcompiler.loopir.vector_statements import LANE, Lane
-from adcompiler.loopir.walk import walk
+from adcompiler.loopir.walk import named, walk
 from adcompiler.targets.llvm.instructions import Instructions
 from adcompiler.targets.llvm.tables import BYTES
 from adcompiler.targets.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal, suffix, typed
@@ -75,7 +76,7 @@ class Variables(Instructions):
             case Update(at=at, op=op, value=value):
                 self.store(at, self.binary(op, self.value(at), self.value(value)))
             case _:
-                raise UnsupportedError
+                raise UnsupportedError(f"the statement {type(statement).__name__}")
 
     def bind(self, name: str, value: Value | ArrayValue) -> None:
         """Assign a value to a variable."""
@@ -95,7 +96,7 @@ class Variables(Instructions):
             self.places[name] = Value(f"%place_{name}", value.type, value.unsigned)
             self.stack.append(f"%place_{name} = alloca {value.type}")
         if (value.type, value.unsigned) != self.places[name][1:]:
-            raise UnsupportedError
+            raise UnsupportedError(f"values of different types in {name}")
         self.lines.append(f"store {value}, ptr {self.places[name].text}")
 
     def knows(self, name: str) -> bool:
@@ -153,7 +154,7 @@ class Variables(Instructions):
                 return self.select(*map(self.value, (test, then, otherwise)))
             case Call(name=name, args=args):
                 return self.function(name, [self.value(a) for a in args])
-        raise UnsupportedError
+        raise UnsupportedError(f"the expression {text(node)}")
 
     def argument(self, node: Expr) -> Value | ArrayValue:
         """An argument of another function."""
@@ -172,15 +173,16 @@ class Variables(Instructions):
         label = self.label()
         self.lines.append(f"br {test}, label %{label}_then, label %{label}_else")
         self.begin(f"{label}_then")
-        then, before = self.value(node.then), self.block
+        lanes = self.width if any(LANE in named(n) or isinstance(n, Lane) for n in walk(node)) else 1
+        then, before = self.spread(self.value(node.then), lanes), self.block
         self.lines.append(f"br label %{label}_after")
         self.begin(f"{label}_else")
-        otherwise = self.spread(self.value(node.otherwise), then.lanes)
+        otherwise = self.spread(self.value(node.otherwise), lanes)
         other = self.block
         self.lines.append(f"br label %{label}_after")
         self.begin(f"{label}_after")
         if then.type != otherwise.type:
-            raise UnsupportedError
+            raise UnsupportedError("a choice of values of different types")
 
         def either(x: Value, y: Value) -> Value:
             return self.emit(f"phi {x.type} [ {x.text}, %{before} ], [ {y.text}, %{other} ]", x.type)
@@ -248,10 +250,8 @@ class Variables(Instructions):
             last = Var(last.name.removesuffix(LANE))  # the first lane's iteration
         indices = [self.value(n) for n in (*others, last)]
         if any(i.element != "i64" for i in indices):
-            raise UnsupportedError
+            raise UnsupportedError(f"an index of {node.array} that is no integer")
         if row:
-            if indices[-1].lanes > 1:  # each lane has a different element of its row
-                raise UnsupportedError
             indices[-1] = self.integers("mul", indices[-1], literal(self.wide))
         if isinstance(node, Lane) and node.alone:
             assert self.lane is not None

@@ -17,7 +17,7 @@ from adcompiler.loopir.short_loops import has_loops
 from adcompiler.loopir.walk import assigned, reads, walk
 from adcompiler.targets.llvm.libmvec import Set, known
 from adcompiler.targets.llvm.tables import CALLS, SOURCES
-from adcompiler.targets.llvm.values import Needs, UnsupportedError, Value, typed
+from adcompiler.targets.llvm.values import Needs, Value, typed
 
 PURE = "nounwind willreturn memory(none)"
 
@@ -73,7 +73,8 @@ def vector_call(needs: Needs, found: Set, name: str, args: Sequence[Value]) -> s
     whole = found.symbol(name, kind) if known(found, name, kind) else ""
     scalar = f"adc_{plain}" if whole else plain
     lanes = found.lanes(kind)
-    forms = {n: whole if whole and n == lanes else f"adc_{plain}_{n}" for n in _lengths(needs, lanes)}
+    lengths = _lengths(needs, lanes, args)
+    forms = {n: whole if whole and n == lanes else f"adc_{plain}_{n}" for n in lengths}
     if scalar not in needs.declared:
         needs.externals |= {whole or scalar} if not found.has(name) else set()
         # Keep LLVM from dropping functions not called yet, and parameters that are always equal.
@@ -88,24 +89,23 @@ def vector_call(needs: Needs, found: Set, name: str, args: Sequence[Value]) -> s
 def own_call(needs: Needs, found: Set, scalar: str, args: Sequence[Value]) -> str:
     """A call of a scalar function defined in the module."""
     kind, natural = args[0].element, found.lanes(args[0].element)
-    forms = {n: f"{scalar}_{n}" for n in _lengths(needs, natural)}
+    forms = {n: f"{scalar}_{n}" for n in _lengths(needs, natural, args)}
     needs.kept.update(forms.values())
     needs.declared |= {f: _form(kind, n, len(args), f, scalar, "", natural) for n, f in forms.items()}
     return _one_or_many(scalar, forms, args)
 
 
-def _lengths(needs: Needs, lanes: int) -> tuple[int, ...]:
+def _lengths(needs: Needs, lanes: int, args: Sequence[Value]) -> tuple[int, ...]:
     """The vector lengths in a kernel: the natural one, half of it for float32 among float64, and double for
-    the contrary."""
-    return (lanes // 2, lanes, 2 * lanes) if needs.mixed else (lanes,)
+    the contrary; and the length of a call for vectors."""
+    found = (lanes // 2, lanes, 2 * lanes) if needs.mixed else (lanes,)
+    return found if args[0].lanes in (1, *found) else (*found, args[0].lanes)
 
 
 def _one_or_many(scalar: str, forms: Mapping[int, str], args: Sequence[Value]) -> str:
     """A call for a vector, or of the scalar function annotated with its vector forms."""
     given = ", ".join(map(str, args))
     if args[0].lanes > 1:
-        if args[0].lanes not in forms:
-            raise UnsupportedError
         return f"call {args[0].type} @{forms[args[0].lanes]}({given}) {PURE}"
     variants = ",".join(f"_ZGV_LLVM_N{n}{'v' * len(args)}_{scalar}({form})" for n, form in forms.items())
     attributes = f'{PURE} "vector-function-abi-variant"="{variants}"'

@@ -154,15 +154,13 @@ def test_records_of_many_numbers():
 @pytest.mark.parametrize("name", SUMS)
 def test_all_of_these_have_lanes(name, monkeypatch):
     loops = []
-    vectors = llvm_functions.Function.vectors
+    across = llvm_functions.Function.across
 
     def counted(self, loop, first, stop):
         loops.append(loop)
-        return vectors(self, loop, first, stop)
+        return across(self, loop, first, stop)
 
-    monkeypatch.setattr(
-        llvm_functions.Function, "across", counted
-    )  # which would go on iteration by iteration after an error
+    monkeypatch.setattr(llvm_functions.Function, "across", counted)
     adc.value_and_grad(adc.compile(SUMS[name]), "w")(*arguments(SUMS[name], 300))
     assert loops
 
@@ -278,10 +276,11 @@ def test_rows_and_copies_have_the_lanes_side_by_side(text, rows, wide, copies):
         ("x[i, a] * w[a, l]", "w[i, a, l]"),
         ("x[i, a] * w[a, l]", "(x[i, a] if i < d else 0.0)"),
         ("h[block, l] = s", "h[block, l, l] = s"),
+        ("y[i, l] = h[block, l]", "y[i, l] = h[block, q[i]]"),
     ],
     ids=["one loop only", "what another iteration wrote", "one place of all", "a scatter",
          "bounds of an iteration", "two axes of one array", "gathered", "three axes",
-         "no row for all iterations", "rows of two axes"],
+         "no row for all iterations", "rows of two axes", "different elements of rows"],
 )  # fmt: skip
 def test_other_loops_stay_as_they_are(old, new):
     if "h[block, l, l]" in new:
@@ -304,6 +303,25 @@ def test_rows_have_place_for_all_lanes_and_blocks_are_whole_vectors():
     nests = kernel.kernel.transformed
     rows = [plan(sizes)[1] for k, plan in enumerate(kernel.plans) if nests[f"nest{k}"].lanes]
     assert all(r % MOST_LANES == 0 for r in rows)
+
+
+TERMS = {
+    "powers of integers": "q[i] ** (l + 1)",
+    "places that another array may lack": "(z[i] if i < m else 1.0)",
+    "a number, and elements elsewhere": "(1.0 if l < 3 else x[i, 0])",
+    "float32 among float64": "tanh(float32(x[i, 0]))",
+}
+
+
+@pytest.mark.parametrize("term", TERMS.values(), ids=TERMS)
+def test_what_iterations_compute_is_known_of_lanes_too(term):
+    text = f"""def f(x: f64[n, d], w: f64[d, k], q: i64[n], z: f64[m]):
+    return [[sum(x[i, a] * w[a, l] for a in range(d)) * {term} for l in range(k)] for i in range(n)]"""
+    random = np.random.default_rng(0)
+    args = random.normal(size=(53, 5)), random.normal(size=(5, 7)), np.arange(53) % 4, np.ones(4)
+    ours, numpy = (adc.compile(text, backend=b) for b in ("cpu", "numpy"))
+    near([ours(*args)], [numpy(*args)], 1e-6)
+    assert any(f.lanes for f in ours.specialise(ours._last).executable.general.kernel.transformed.values())
 
 
 def test_iterations_that_share_a_row_are_not_jammed_inside_lanes():

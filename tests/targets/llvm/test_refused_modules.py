@@ -1,5 +1,5 @@
 """A module of ours that LLVM refuses is an error in tests, and for users a warning and a slower way; what
-ends LLVM, and the process with it, is not handed to it."""
+ends LLVM, and the process with it, is not handed to it. What only numba compiles is announced in the same way."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import adcompiler as adc
 from adcompiler.targets.llvm.runtime import jit as machine
 from adcompiler.targets.llvm.runtime.entry import Code
-from adcompiler.targets.llvm.values import BrokenModuleError
+from adcompiler.targets.llvm.values import BrokenModuleError, UnsupportedError
 
 # What LLVM does not parse, does not verify, and does not link: nobody has that name.
 ENTRY = "define i64 @entry(i64 %a, ptr %b, i64 %c) {\n"
@@ -44,6 +44,20 @@ def test_users_are_told_of_a_module_that_llvm_refuses_and_get_their_results(text
     f = adc.compile("def product(x, y): return sum(x * y)")
     with pytest.warns(RuntimeWarning, match="bug in adcompiler: LLVM refuses the code of product"):
         assert f(np.ones(3), np.ones(3)) == 3
+
+
+def test_users_are_told_once_why_numba_compiles_a_kernel(monkeypatch):
+    def unsupported(*_):
+        raise UnsupportedError("the function unheard_of")
+
+    monkeypatch.setattr(machine, "translated", unsupported)
+    with pytest.raises(adc.Error, match="needs numba, .*: the function unheard_of\n.*unset ADC_STRICT"):
+        adc.compile("x + 1")(1.0)
+    monkeypatch.delenv("ADC_STRICT")
+    f = adc.compile("def product(x, y): return sum(x * y)")
+    with pytest.warns(RuntimeWarning, match="product needs numba, .*: the function unheard_of") as warned:
+        assert f(np.ones(3), np.ones(3)) == f(np.ones(3), np.ones(3)) == 3
+    assert len(warned) == 1
 
 
 def test_strided_arrays_are_copied_where_llvm_refuses_their_kernel(monkeypatch):

@@ -207,7 +207,7 @@ def _define_run(
         [*(f"{t} %p{k}" for k, t in enumerate(types)), *extra, "ptr noalias %results", "ptr %context"]
     )
     if sum(isinstance(r, ArrayValue) for r in results) > len(inside.kept):
-        raise UnsupportedError  # an array that the kernel does not own
+        raise UnsupportedError("a result that is an array of the caller")
     for name in (n for n in inside.heap if n not in inside.kept):  # in order: text is the cache key
         inside.free(name)
     alone = " noinline" if any(p.rank for p in source.params) else ""

@@ -81,18 +81,22 @@ def compiled(source: KernelSource) -> Native:
     return Native(source)
 
 
-def report(name: str, error: BrokenModuleError) -> None:
-    """Warn that, because of a bug here, machine code is produced in another way; with ADC_STRICT in the
-    environment, as in our tests, raise the error."""
-    if os.environ.get("ADC_STRICT"):
-        raise error
-    fault = str(error).strip().splitlines()
-    warnings.warn(
-        f"a bug in adcompiler: LLVM refuses the code of {name}, which is made in another way or runs on one"
-        f" thread; please report it: {fault[0] if fault else error!r}",
-        RuntimeWarning,
-        stacklevel=2,
-    )
+def report(name: str, error: BrokenModuleError | UnsupportedError) -> None:
+    """Warn that machine code is produced in another way: because of a bug here, or because only numba
+    compiles something. With ADC_STRICT in the environment, as in our tests, this is an error."""
+    fault = (str(error).strip().splitlines() or [repr(error)])[0]
+    if isinstance(error, BrokenModuleError):
+        if os.environ.get("ADC_STRICT"):
+            raise error
+        text = (
+            f"a bug in adcompiler: LLVM refuses the code of {name}, which is made in another way or runs on"
+            f" one thread; please report it: {fault}"
+        )
+    else:
+        text = f"{name} needs numba, which takes longer to compile it, for one thread: {fault}"
+        if os.environ.get("ADC_STRICT"):
+            raise Error(text, remedy="unset ADC_STRICT to run it") from error
+    warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
 def guarded(table: bytes, general: Callable[..., Any], *held: Any) -> Callable[..., Any]:
@@ -154,7 +158,7 @@ def linked(code: Code, own: Mapping[str, int] = MappingProxyType({})) -> Any:
     try:
         return _loaded(code, own)
     except (ImportError, RuntimeError, KeyError, AttributeError) as error:
-        raise UnsupportedError from error  # llvmlite lacks a feature used here
+        raise UnsupportedError(f"llvmlite lacks a feature ({error})") from error
 
 
 class _Method(ctypes.Structure):
@@ -178,8 +182,8 @@ def _loaded(code: Code, own: Mapping[str, int] = MappingProxyType({})) -> Any:
     outside = code.externals - {POLL}
     symbols = {name: llvm.address_of_symbol(name) for name in outside}
     symbols |= {POLL: _polls()[POLL]} if POLL in code.externals else {}
-    if not all(symbols.values()):
-        raise UnsupportedError
+    if missing := sorted(name for name, address in symbols.items() if not address):
+        raise UnsupportedError(f"the C library has no {', '.join(missing)}")
     level = optimisation()
     content = store.kept(f"{host.name} O{level}\n{code.text}", ".o", lambda: _compiled(code.text, level))
     builder = llvm.JITLibraryBuilder().add_object_img(content).add_current_process()
@@ -269,7 +273,7 @@ def _host() -> Host:
     from llvmlite import binding as llvm
 
     if ctypes.sizeof(ctypes.c_void_p) != 8:
-        raise UnsupportedError
+        raise UnsupportedError("addresses do not have 64 bits")
     _wait_at_fork()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()

@@ -90,7 +90,7 @@ class Replaced:
             result, _, symbol, given = found.groups()
             return self.call(result, *SYMBOLS[symbol], *(a[1] for a in _ARGUMENT.findall(given)))
         if " call " in line and not SYMBOLS.keys().isdisjoint(re.findall(r"@(\w+)\(", line)):
-            raise UnsupportedError  # libmvec's results have other last bits
+            raise UnsupportedError("a call of libmvec that cannot be inlined")
         return line
 
     def call(self, result: str, name: str, kind: Kind, *args: str) -> str:
