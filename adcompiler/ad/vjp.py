@@ -44,7 +44,7 @@ from adcompiler.ir.nodes import (
     neutral,
     select,
 )
-from adcompiler.ir.origins import derived
+from adcompiler.ir.origins import derived, gathered
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import arrays_of, elements_of, substitute
@@ -106,7 +106,7 @@ def _totals(
     for array in reversed(order):
         if pending[array]:
             total = totals[array] = Guarded(*sum_of(pending[array]))
-            derived(total, array)
+            gathered(total, [c.value for c in pending[array]], array)
         if isinstance(array, Item) and first[array.loop] is array:
             # All cotangents of the loop's results are complete: their readers come later in `order`.
             given = [_whole(totals.get(item), item) for item in array.loop.items]
@@ -115,7 +115,7 @@ def _totals(
                 guard = TRUE if guard.axes else guard  # a loop outside its guard contributes nothing
                 for target, found in reverse(array.loop, given, active, vjp):
                     pending[target].append(Guarded(guard, Read(found, identity(target.shape))))
-                    derived((found,), array)
+                    derived(found.loop.items if isinstance(found, Item) else (found,), array)
         elif pending[array] and isinstance(array, Ruled):
             cotangent = closed(array.shape, mask(total.value, total.guard))
             for target, found in reverse_ruled(array, cotangent, active):
@@ -134,7 +134,11 @@ def _totals(
 
 def _whole(total: Guarded | None, array: Array) -> Array | None:
     """The cotangent of an array as an array."""
-    return None if total is None else closed(array.shape, mask(total.value, total.guard))
+    if total is None:
+        return None
+    made = closed(array.shape, mask(total.value, total.guard))
+    gathered((made,), [total.value], array)
+    return made
 
 
 def _sum(values: Sequence[Element]) -> Element:
@@ -217,8 +221,10 @@ class _Body:
         """The cotangents that an operation passes to its active arguments."""
         guard, scope, value = passed
         if isinstance(element, Select):
-            yield element.then, Contribution(both(guard, element.guard), scope, value)
-            yield element.otherwise, Contribution(both(guard, negation(element.guard)), scope, value)
+            then, otherwise = both(guard, element.guard), both(guard, negation(element.guard))
+            derived((value, then, otherwise), element, self.array)
+            yield element.then, Contribution(then, scope, value)
+            yield element.otherwise, Contribution(otherwise, scope, value)
             return
         assert isinstance(element, Apply)
         for k, arg in enumerate(element.args):
@@ -255,8 +261,10 @@ class _Body:
         for c in group:
             by_scope[c.scope].append(c.value if c.guard is guard else mask(c.value, c.guard))
         terms = [self.summed(_sum(values), made, scope) for made, values in by_scope.items()]
-        derived(terms, element, self.array)
-        return Contribution(guard, scope, _sum(terms))
+        total = _sum(terms)
+        of = element.array if isinstance(element, Read) else element
+        gathered((total,), [c.value for c in group], of)
+        return Contribution(guard, scope, total)
 
     def summed(self, value: Element, made: Scope, scope: Scope) -> Element:
         """`value`, made in scope `made`, summed over the axes outside `scope`."""

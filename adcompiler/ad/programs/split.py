@@ -24,6 +24,7 @@ from adcompiler.ir.nodes import (
     element_of,
     zeros_like,
 )
+from adcompiler.ir.origins import keep, renumbering
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, lengths_read, postorder
@@ -262,6 +263,7 @@ class _Bind(Rewriter):
 
     def inner(self, loop: Loop | Ruled) -> None:
         """Leaves the bodies of loops unchanged: they are closed."""
+        keep(loop.roots if isinstance(loop, Loop) else loop.pulled)
 
 
 def rebind(
@@ -272,9 +274,10 @@ def rebind(
     Returns the program and the numbers of the arrays that it reads, in order.
     """
     reads = sorted(_reached(func.roots, cotangents, numbers), key=numbers.__getitem__)
-    bind = _Bind([*reads, *cotangents])
-    inputs = bind.inputs
-    roots = bind.run(func.roots)
+    with renumbering():
+        bind = _Bind([*reads, *cotangents])
+        inputs = bind.inputs
+        roots = bind.run(func.roots)
     results, holds = roots[: len(func.results)], roots[len(func.results) :]
     moved = bind.moved()
     labels = [names[numbers[a]] for a in reads] + [func.names[c] for c in cotangents]

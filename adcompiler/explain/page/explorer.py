@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from itertools import product
 from typing import Any
 
 from adcompiler.ad.programs.split import Pattern
 from adcompiler.errors import DtypeError, Source
 from adcompiler.explain.limits import MOST_LISTED, MOST_PATTERNS
+from adcompiler.explain.page.device import DeviceKernels
 from adcompiler.explain.page.kernels import Kernel
 from adcompiler.explain.page.places import Line, Places
 from adcompiler.explain.page.programs import listing
 from adcompiler.explain.page.values import Fate, Values
 from adcompiler.ir.nodes import Func
-from adcompiler.ir.origins import tracking
+from adcompiler.ir.origins import Origins, tracking
 from adcompiler.ir.textform.printer import show
 from adcompiler.ir.types import is_float
-from adcompiler.passes.pipeline import OPTIMISE, run
 from adcompiler.pytree.kinds import Types
 from adcompiler.runtime.programs.program import Derivative
 from adcompiler.runtime.programs.splitting import SplitFunction, SplitProgram
 from adcompiler.runtime.programs.traceable import Traceable
 from adcompiler.runtime.reports.cost import Costs, cost
 from adcompiler.runtime.reports.explain import Flow, explanation
-from adcompiler.targets.cuda.backend import kernels as cuda_kernels
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,12 @@ class Programs:
     """The programs of a function by their titles: the value, forward, and propagate for patterns of None."""
 
     value: Func
+    table: Origins
     split: SplitProgram | None = None
     propagates: dict[str, Derivative] = field(default_factory=dict)
+    tables: dict[str, Origins] = field(
+        default_factory=dict
+    )  # of propagate, whose inputs have other positions
 
     @property
     def all(self) -> dict[str, Func]:
@@ -80,6 +84,10 @@ class Programs:
         if self.split is not None:
             found["forward"] = self.split.parts.forward
         return found | {title: part.func for title, part in self.propagates.items()}
+
+    def table_of(self, title: str) -> Origins:
+        """Where the nodes of one of them come from."""
+        return self.tables.get(title, self.table)
 
 
 def explore(
@@ -91,18 +99,22 @@ def explore(
 ) -> Page:
     """The page of a function for arguments of these types. With `values`, those of a call, it has the costs;
     with `assembles`, the assembly, for which LLVM compiles each program."""
-    with tracking() as table:
-        programs = _programs(f, types, wrt)
-        source = programs.value.source or _without_source(f)
-        is_cuda = f.backend.startswith("cuda")
-        kernels = {
-            title: Kernel(func, table, f.backend) for title, func in programs.all.items() if not is_cuda
-        }
-    places = Places(source, table, programs.value)
-    last = _cuda_columns(programs) if is_cuda else _kernel_columns(kernels, places, assembles)
+    programs = _programs(f, types, wrt)
+    source = programs.value.source or _without_source(f)
+    is_cuda = f.backend.startswith("cuda")
+    kernels = {
+        title: Kernel(func, programs.table_of(title), f.backend)
+        for title, func in programs.all.items()
+        if not is_cuda
+    }
+    places = Places(source, programs.table, programs.value)
+    last = _cuda_columns(programs, places) if is_cuda else _kernel_columns(kernels, places, assembles)
     columns = [*_programs_columns(programs, places), *last]
-    part = next(iter(programs.propagates.values()), None)
-    found = Values(programs.value, kernels.get("value"), places, programs.split, part)
+    if not is_cuda and assembles and find_spec("numba_cuda") is not None:
+        columns.append(_cuda_column(programs, places, "cuda"))
+    title, part = next(iter(programs.propagates.items()), ("", None))
+    part_places = places.by(programs.table_of(title))
+    found = Values(programs.value, kernels.get("value"), places, programs.split, part, part_places)
     return Page(
         f.__name__,
         _signature(programs.value),
@@ -131,18 +143,21 @@ def _signature(func: Func) -> str:
 
 def _programs(f: Traceable, types: Types, wrt: Any) -> Programs:
     """The programs, made anew so that the origins of their nodes are known."""
-    value = f.trace(types).func
-    if not _is_differentiable(f, value, types, wrt):
-        return Programs(value)
-    again = SplitFunction(f, wrt, f.save)
-    again.lengths = f.split(wrt).lengths
-    split = again.at(types)
+    with tracking() as table:
+        value = f.trace(types).func
+        if not _is_differentiable(f, value, types, wrt):
+            return Programs(value, table)
+        again = SplitFunction(f, wrt, f.save)
+        again.lengths = f.split(wrt).lengths
+        split = again.at(types)
     parts = split.parts
-    found = Programs(value, split)
+    found = Programs(value, table, split)
     for present in patterns(parts.usual):
-        part = split.propagate(present, parts.all_asked)
+        with tracking(table.fork()) as own:
+            part = split.propagate(present, parts.all_asked)
         if part.func.results:
-            found.propagates[_title(parts.forward, parts.usual, present)] = part
+            title = _title(parts.forward, parts.usual, present)
+            found.propagates[title], found.tables[title] = part, own
     return found
 
 
@@ -197,7 +212,10 @@ def _programs_columns(programs: Programs, places: Places) -> Iterator[Column]:
     yield Column(
         "forward", "Forward", "The results, and what is saved for propagate", [_tab("forward", forward)]
     )
-    tabs = [_tab(title, listing(part.func, places)) for title, part in programs.propagates.items()]
+    tabs = [
+        _tab(title, listing(part.func, places.by(programs.table_of(title))))
+        for title, part in programs.propagates.items()
+    ]
     yield Column(
         "propagate", "Propagate", "Gradients, for each pattern of None", tabs,
         "" if tabs else "No gradient is different from zero.",
@@ -217,14 +235,16 @@ def _kernel_columns(kernels: dict[str, Kernel], places: Places, assembles: bool)
     )
 
 
-def _cuda_columns(programs: Programs) -> Iterator[Column]:
-    """The kernels of a function for CUDA, of which no places are known."""
-    tabs = []
-    for title, func in programs.all.items():
-        text = cuda_kernels(run(OPTIMISE, func))
-        tabs.append(_tab(title, [Line(line) for line in text.rstrip("\n").split("\n")]))
-    yield Column("kernel", "Kernel", "CUDA kernels; their places are not known", tabs)
+def _cuda_columns(programs: Programs, places: Places) -> Iterator[Column]:
+    yield _cuda_column(programs, places, "kernel")
     yield Column("assembly", "Assembly", "", missing='f.show("ptx") has the code of CUDA kernels.')
+
+
+def _cuda_column(programs: Programs, places: Places, key: str) -> Column:
+    """The kernels for CUDA of all programs."""
+    kernels = {title: DeviceKernels(func, programs.table_of(title)) for title, func in programs.all.items()}
+    tabs = [_tab(title, kernel.lines(places)) for title, kernel in kernels.items()]
+    return Column(key, "CUDA", "Kernels of a device, for any lengths", tabs)
 
 
 def _tab(title: str, lines: Sequence[Line]) -> Tab:

@@ -10,7 +10,7 @@ from adcompiler.explain.page.places import Line, Places
 from adcompiler.explain.page.programs import is_parameter
 from adcompiler.explain.page.signs import Signs
 from adcompiler.ir.nodes import Array, Func, Node, Read
-from adcompiler.ir.origins import Origins
+from adcompiler.ir.origins import Origins, tracking
 from adcompiler.kernels.emit.emitter import Emitter
 from adcompiler.kernels.schedule.materialise import Scheduled, scheduled
 from adcompiler.loopir.nodes import Assign, Expr, Function, Invoke, Stmt, Var
@@ -28,9 +28,10 @@ class Kernel:
 
     def __init__(self, func: Func, table: Origins, backend: str) -> None:
         self.table, self.backend = table, backend
-        self.made: Scheduled = scheduled(run((*OPTIMISE, *KERNEL), func))
-        self.emitter = Emitter(self.made)
-        kernel = self.emitter.kernel()
+        with tracking(table):
+            self.made: Scheduled = scheduled(run((*OPTIMISE, *KERNEL), func))
+            self.emitter = Emitter(self.made)
+            kernel = self.emitter.kernel()
         self.labels = self._labels()
         self.nodes: list[Sequence[Node]] = [()]  # what expressions and statements come from, by their marks
         self.kernel = replace(kernel, functions=[self._marked(f) for f in kernel.bare])
@@ -57,6 +58,7 @@ class Kernel:
 
     def lines(self, places: Places) -> list[Line]:
         """Its functions, without comments."""
+        places = places.by(self.table)
         signs = Signs[Node]()
         printer = _SigningPrinter(self.nodes, signs)
         find = partial(places.found, places.inputs_of(self.made.func))
@@ -77,6 +79,7 @@ class Kernel:
             found = assembly(compiled.source)
         except UnsupportedError:
             return None
+        places = places.by(self.table)
         find = partial(places.found, places.inputs_of(self.made.func))
         each = [find(*nodes) for nodes in self.nodes]
         return [Signs[Node]().line(line.text, find, each[line.mark]) for line in found]

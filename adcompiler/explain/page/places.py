@@ -7,6 +7,7 @@ an origin in the source that is shown has no place: a page lights nothing rather
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
 from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
@@ -60,6 +61,12 @@ class Places:
         self.inputs = {name: len(self.spans) + k for k, name in enumerate(func.input_names, 1)}
         self.values = self._values(self.inputs_of(func))
 
+    def by(self, table: Origins) -> Places:
+        """The same places, for nodes whose origins are in another table."""
+        found = copy(self)
+        found.table = table
+        return found
+
     def _span(self, origin: Origin) -> Span | None:
         """The place of an origin; of what a function elsewhere computes, the call in this source."""
         around = ((w.source, w.span) for w in reversed(origin.within) if w.kind == "call")
@@ -87,26 +94,20 @@ class Places:
         return {place: tuple(others) for place, others in found.items() if others}
 
     def of(self, node: Node, inputs: Mapping[Array, int] = MappingProxyType({})) -> tuple[int, ...]:
-        """The place of a node, if it has one; of one of the `inputs`, that of the parameter."""
+        """The places of a node: one, or those of the terms of a sum; for `inputs`, also the parameter."""
         if isinstance(node, Read):
             return self.of(node.array, inputs)
-        origin = self.origin(node)
-        span = None if origin is None else self._span(origin)
-        own = () if span is None else (self.numbers[span],)
+        origin = self.table.origin(node)
+        origins = () if origin is None else (origin, *origin.beside)
+        spans = dict.fromkeys(span for o in origins if (span := self._span(o)) is not None)
+        own = tuple(self.numbers[span] for span in spans)
         return (*own, inputs[node]) if isinstance(node, Array) and node in inputs else own
 
     def found(self, inputs: Mapping[Array, int], *nodes: Node) -> Found:
         """The places of several nodes."""
         places = sorted({place for node in nodes for place in self.of(node, inputs)})
-        origins = [o for node in nodes if (o := self.origin(node)) is not None]
+        origins = [o for node in nodes if (o := self.table.origin(node)) is not None]
         return Found(tuple(places), bool(origins) and all(o.order for o in origins))
-
-    def origin(self, node: Node) -> Origin | None:
-        """The origin of a node; of an array that has none of its own, that of its body."""
-        found = self.table.nodes.get(node)
-        if found is None and isinstance(node, Array) and node.elements:
-            found = self.table.nodes.get(node.elements[-1])
-        return found
 
     def of_all(self, nodes: Iterable[Node]) -> tuple[int, ...]:
         """The places of several nodes, in order."""

@@ -47,9 +47,9 @@ class _SigningPrinter(Printer):
         return self._signed_head(super()._statement(array), array)
 
     def _loop(self, loop: Loop) -> str:
-        return self._signed_head(super()._loop(loop), loop.items[0])
+        return self._signed_head(super()._loop(loop), loop)
 
-    def _signed_head(self, text: str, array: Array) -> str:
+    def _signed_head(self, text: str, node: Node) -> str:
         """A statement with signs around what stands before its braces."""
         head, brace, rest = text.partition(" {")
-        return f"{self.signs.around(head, array)}{brace}{rest}"
+        return f"{self.signs.around(head, node)}{brace}{rest}"

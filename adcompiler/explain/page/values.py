@@ -39,9 +39,10 @@ class Values:
         places: Places,
         program: SplitProgram | None,
         part: Derivative | None,
+        part_places: Places,
     ) -> None:
         self.func, self.kernel, self.places = func, kernel, places
-        self.program, self.part = program, part
+        self.program, self.part, self.part_places = program, part, part_places
         self.again: list[Element] = []
         self.labels: dict[str, str] = {}  # the names of saved values in forward, where others have theirs
         if program is not None and part is not None:
@@ -114,7 +115,7 @@ class Values:
         label = self.labels.get(name, name)
         if label in program.saved_names:
             return "saved", self._readers(label, part)
-        here = [e for e in self.again if set(self.places.of(e)) & set(places)]
+        here = [e for e in self.again if set(self.part_places.of(e)) & set(places)]
         if here:
             return "computed again", _why_again(here)
         return "not needed", "no derivative reads it"
@@ -126,8 +127,8 @@ class Values:
         given = [i for i, k in zip(part.func.inputs, part.reads, strict=False) if names[k] == name]
         found: dict[str, None] = {}
         for element in _reading(part.func, given):
-            origin = self.places.origin(element)
-            for place in self.places.of(element):
+            origin = self.part_places.table.origin(element)
+            for place in self.part_places.of(element):
                 text = f"`{self.places.text(place)}`"
                 found[f"the derivative of {text}" if origin and origin.order else text] = None
         if not found:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adcompiler.errors import Error
 from adcompiler.ir.nodes import Func
 from adcompiler.kernels.schedule.materialise import Scheduled, scheduled
 from adcompiler.passes.pipeline import KERNEL, run
+
+if TYPE_CHECKING:
+    from adcompiler.targets.cuda.emit.device_emitter import DeviceEmitter
+    from adcompiler.targets.cuda.emit.steps import KernelText
 
 
 class DeviceError(Error):
@@ -34,12 +38,19 @@ def of_device(func: Func) -> Scheduled:
     return scheduled(run(KERNEL, func), STYLE)
 
 
-def kernels(func: Func) -> str:
-    """The generated kernels of a program, one per nest."""
+def emitted(func: Func) -> tuple[DeviceEmitter, list[KernelText]]:
+    """The generated kernels of a program, one per nest, and what wrote them."""
     from adcompiler.targets.cuda.emit.device_emitter import DeviceEmitter
     from adcompiler.targets.cuda.emit.texts import texts
 
-    return "\n\n".join(text.source.rstrip("\n") for text in texts(DeviceEmitter(of_device(func)))) + "\n"
+    emitter = DeviceEmitter(of_device(func))
+    return emitter, list(texts(emitter))
+
+
+def kernels(func: Func) -> str:
+    """The text of these kernels."""
+    _, found = emitted(func)
+    return "\n\n".join(text.source.rstrip("\n") for text in found) + "\n"
 
 
 def ptx(func: Func) -> str:

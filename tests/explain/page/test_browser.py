@@ -68,6 +68,21 @@ def test_a_line_lights_up_where_it_comes_from(wide):
     assert any("cos" in line for line in lit(wide, "propagate-0"))
 
 
+def test_pointing_at_an_operation_lights_up_its_derivative(wide):
+    def pointed(text):
+        box = wide.run(
+            f"(() => {{ const b = {expression(text)}.getBoundingClientRect();"
+            "return [b.x + b.width / 2, b.y + b.height / 2] })()"
+        )
+        wide.mouse("mouseMoved", *box)
+        return lit(wide, "propagate-0")
+
+    assert pointed("s * s") == ["u0 = %dr1 * %s"]
+    assert pointed("sin(x)")[0] == "%0 = array () {"
+    assert pointed("exp(y)") == ["%dy = array () { %dr0 * %t1 + %dr0 * %s }"]
+    wide.mouse("mouseMoved", 5, 5)
+
+
 def test_a_name_lights_up_its_value(wide):
     wide.click(expression("s"))
     assert "s = sin(x)" in lit(wide, "source-0")

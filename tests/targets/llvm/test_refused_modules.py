@@ -1,5 +1,5 @@
 """A module of ours that LLVM refuses is an error in tests, and for users a warning and a slower way; what
-ends LLVM, and the process with it, is not handed to it. What only numba compiles is announced in the same way."""
+ends LLVM, and the process with it, is not handed to it. What only numba compiles is announced likewise."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_users_are_told_once_why_numba_compiles_a_kernel(monkeypatch):
         raise UnsupportedError("the function unheard_of")
 
     monkeypatch.setattr(machine, "translated", unsupported)
-    with pytest.raises(adc.Error, match="needs numba, .*: the function unheard_of\n.*unset ADC_STRICT"):
+    with pytest.raises(adc.Error, match=r"needs numba, .*: the function unheard_of\n.*unset ADC_STRICT"):
         adc.compile("x + 1")(1.0)
     monkeypatch.delenv("ADC_STRICT")
     f = adc.compile("def product(x, y): return sum(x * y)")

@@ -16,7 +16,7 @@ from functools import partial
 from adcompiler.ir.nodes import Accumulate, Array, Call, Element, Reduce
 from adcompiler.ir.types import Dtype
 from adcompiler.kernels.emit.statements import kept, neutral, update
-from adcompiler.kernels.emit.writer import Row, Writer
+from adcompiler.kernels.emit.writer import Row
 from adcompiler.kernels.schedule.materialise import Scheduled
 from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence, Task, computed, tasks_of
 from adcompiler.loopir.nodes import Access, Assign, Store, Var, Verbatim
@@ -147,7 +147,7 @@ class DeviceEmitter(TeamEmitter):
         self.blocks += 1
         self.steps.append(self.text(f"block{self.blocks}", writer))
 
-    def text(self, name: str, writer: Writer, more: Sequence[str] = ()) -> KernelText:
+    def text(self, name: str, writer: DeviceWriter, more: Sequence[str] = ()) -> KernelText:
         """The module of one kernel. Scalars that it computes are not parameters; iteration numbers of loops
         on the host are read from their slots."""
         words = set(re.findall(r"\biteration\d+", "\n".join(writer.scopes[0])))
@@ -159,7 +159,8 @@ class DeviceEmitter(TeamEmitter):
         known = {*self.sizes, *(self.labels[i] for i in self.func.inputs), *(b.name for b in self.buffers)}
         params = [*(name for name in writer.used if name in known or name.startswith("_")), *more]
         lines = [f"@kernel\ndef {name}({', '.join(params)}):", *("    " + line for line in body)]
-        return KernelText(name, params, with_header(self.comment(), "\n".join(lines) + "\n", self.fast))
+        source = with_header(self.comment(), "\n".join(lines) + "\n", self.fast)
+        return KernelText(name, params, source, writer.origins)
 
     # -- nests ---------------------------------------------------------------------------------
 

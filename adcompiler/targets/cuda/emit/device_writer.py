@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from adcompiler.ir.nodes import Array, Element, Input, Read
+from adcompiler.ir.nodes import Array, Element, Input, Node, Read
+from adcompiler.ir.origins import emitted_in
 from adcompiler.kernels.emit.writer import Writer, axis_name
 from adcompiler.kernels.schedule.schedule_tree import Loop
 from adcompiler.loopir.nodes import Call, Expr, For, If, Stmt, Var, Verbatim, While, unsigned
 from adcompiler.loopir.printer import lines
+from adcompiler.loopir.walk import walk
 from adcompiler.targets.limits import LINES_OF_A_CALL, MOST_COPIES, MOST_LINES
 
 # -- unroll ------------------------------------------------------------------------------------------
@@ -83,6 +85,7 @@ class DeviceWriter(Writer):
         self.slots = slots
         self.tiled: dict[Read, Expr] = {}  # elements in shared memory
         self.local: set[Array] = set()  # scalars that this kernel computes
+        self.origins: dict[str, list[Node]] = {}  # nodes that lines were written for
 
     def label(self, array: Array) -> str:
         if array in self.slots and array not in self.local:
@@ -110,7 +113,10 @@ class DeviceWriter(Writer):
     # Device kernels are text: loop IR nodes are printed as they are added.
 
     def add(self, statement: Stmt, level: int = -1) -> None:
-        self.scopes[level].extend(lines([statement]))
+        found = list(lines([statement]))
+        self.scopes[level].extend(found)
+        if nodes := emitted_in(walk(statement)):
+            self.origins.setdefault(found[0], nodes)
 
     def line(self, text: str) -> None:
         self.scopes[-1].append(text)

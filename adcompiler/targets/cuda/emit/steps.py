@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from adcompiler.ir.nodes import Array, Call, Element, Read, Reduce, Shape
+from adcompiler.ir.nodes import Array, Call, Element, Node, Read, Reduce, Shape
 from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence, Task, computed
 from adcompiler.lazy import cached_property
 
@@ -42,11 +42,13 @@ def chained(loop: Loop, depth: int, whole: bool = False) -> list[Loop]:
 
 @dataclass
 class KernelText:
-    """The source of one kernel, its name there, and the names of its arguments."""
+    """The source of one kernel, its name there, and the names of its arguments. While origins are tracked it
+    also has the nodes that lines were written for."""
 
     name: str
     params: list[str]
     source: str
+    origins: Mapping[str, Sequence[Node]] = field(default_factory=dict)
 
 
 @dataclass
