@@ -21,14 +21,8 @@ from scipy.special import ndtr
 import adcompiler as adc
 
 NAMES = ("spot", "strike", "time", "rate", "volatility")
+RANGES = ((50, 150), (50, 150), (0.1, 2), (0, 0.08), (0.1, 0.6))
 PAIRS = tuple(combinations_with_replacement(NAMES, 2))
-RANGES = {
-    "spot": (50, 150),
-    "strike": (50, 150),
-    "time": (0.1, 2),
-    "rate": (0, 0.08),
-    "volatility": (0.1, 0.6),
-}
 
 
 @adc.function
@@ -90,7 +84,7 @@ def closed_forms(spot, strike, time, rate, volatility) -> dict[Any, np.ndarray]:
 def book(count: int, seed: int = 0) -> dict[str, np.ndarray]:
     """Random options."""
     random = np.random.default_rng(seed)
-    return {name: random.uniform(*limits, count) for name, limits in RANGES.items()}
+    return {name: random.uniform(*limits, count) for name, limits in zip(NAMES, RANGES, strict=True)}
 
 
 def compared(options: dict[str, np.ndarray], chunks: Iterable[slice]) -> tuple[float, dict[Any, float]]:
@@ -117,17 +111,12 @@ def draw(path: Path) -> None:
     spot, time = np.meshgrid(np.linspace(70, 130, 301), np.linspace(0.03, 0.5, 201))
     options = {"spot": spot, "strike": 100.0, "time": time, "rate": 0.03, "volatility": 0.25}
     found = greeks({name: np.full(spot.size, np.ravel(values)) for name, values in options.items()})
-    shown = {
-        "delta": ("spot",),
-        "vega": ("volatility",),
-        "gamma": ("spot", "spot"),
-        "vanna": ("spot", "volatility"),
-        "charm": ("spot", "time"),
-        "volga": ("volatility", "volatility"),
-    }
+    names = "delta", "vega", "gamma", "vanna", "charm", "volga"
+    s, v, t = "spot", "volatility", "time"
+    shown = zip(names, ((s,), (v,), (s, s), (s, v), (s, t), (v, v)), strict=True)
     figure = Figure(figsize=(9, 5.2), layout="constrained", facecolor="white")
     panels = figure.subplots(2, 3, sharex=True, sharey=True)
-    for axes, (name, of) in zip(panels.T.flat, shown.items(), strict=True):
+    for axes, (name, of) in zip(panels.T.flat, shown, strict=True):
         values = found[of].reshape(spot.shape)
         most = np.quantile(np.abs(values), 0.998)
         signed = values.min() < 0
@@ -138,10 +127,8 @@ def draw(path: Path) -> None:
         under = f"∂{of[0]}²" if len(set(of)) < len(of) else " ".join(f"∂{by}" for by in of)
         axes.set_title(f"{name}: ∂{'²' * (len(of) - 1)}price / {under}", fontsize=10)
         figure.colorbar(image, ax=axes)
-    for axes in panels[1]:
-        axes.set_xlabel("price of the share")
-    for axes in panels[:, 0]:
-        axes.set_ylabel("months left")
+    figure.supxlabel("price of the share", fontsize=10)
+    figure.supylabel("months left", fontsize=10)
     figure.savefig(path, dpi=110)
 
 
@@ -149,9 +136,7 @@ def main(given: list[str] | None = None) -> None:
     """Run the command line."""
     from tqdm import tqdm
 
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--options", type=int, default=1_000_000)
     parser.add_argument("--draw", type=Path, help="a file for a picture")
     asked = parser.parse_args(given)

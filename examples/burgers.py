@@ -151,9 +151,7 @@ def main(given: list[str] | None = None) -> None:
     """Run the command line."""
     from tqdm import tqdm
 
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--points", type=int, default=1_500)
     parser.add_argument("--width", type=int, default=16, help="neurons of a layer")

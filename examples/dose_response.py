@@ -152,9 +152,7 @@ def draw(screen: Screen, fits: BatchResult, path: Path) -> None:
 
 def main(given: list[str] | None = None) -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--compounds", type=int, default=100_000)
     parser.add_argument("--sample", type=int, default=300, help="how many fits are made with SciPy too")
     parser.add_argument("--draw", type=Path, help="a file for a picture, which is made instead")

@@ -154,9 +154,7 @@ def main(given: list[str] | None = None) -> None:
     """Run the command line."""
     from tqdm import tqdm
 
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--copies", type=int, default=1_000)
     parser.add_argument("--draw", type=Path, help="a file for a picture")
     asked = parser.parse_args(given)

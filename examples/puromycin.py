@@ -65,9 +65,7 @@ def draw(fit: FitResult, path: Path) -> None:
 
 def main(given: list[str] | None = None) -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--draw", type=Path, help="a file for a picture")
     asked = parser.parse_args(given)
     fit = adc.curve_fit(velocity, CONCENTRATION, VELOCITY, START)

@@ -180,9 +180,7 @@ def main(given: list[str] | None = None) -> None:
     """Run the command line."""
     from tqdm import tqdm
 
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--points", type=int, default=80, help="along each side")
     parser.add_argument("--shots", type=int, default=8)
     parser.add_argument("--steps", type=int, default=250, help="steps of time of each simulation")
