@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from adcompiler.ir.types import DTYPES
@@ -37,6 +37,7 @@ from adcompiler.loopir.nodes import (
     While,
 )
 from adcompiler.loopir.printer import BINARY, lines, source, text
+from adcompiler.loopir.types import MismatchError, Type, types_of_kernel
 from adcompiler.loopir.walk import assigned, named, read_by, sets, statements, stores_of
 
 COMPARISONS: Final = frozenset(("<", "<=", ">", ">=", "==", "!="))
@@ -82,6 +83,16 @@ def verify(function: Function) -> None:
             for sentence, of_expression in EXPRESSION_INVARIANTS:
                 assert isinstance(node, Expr)
                 _require(of_expression(node), sentence, text(node), function)
+
+
+def verify_types(functions: Sequence[Function], params: Sequence[Type]) -> None:
+    """Raise `VerifyError` if types do not fit in the functions of a kernel, whose last one has parameters of
+    these types."""
+    *others, run = functions
+    try:
+        types_of_kernel(run, params, {f.name: f for f in others})
+    except MismatchError as error:
+        raise VerifyError("types fit", str(error), run) from error
 
 
 def _require(holds: bool, sentence: str, where: str, function: Function) -> None:

@@ -8,6 +8,7 @@ import pytest
 from corpus.programs import golden
 
 import adcompiler as adc
+from adcompiler.kernels.schedule.materialise import scheduled
 from adcompiler.loopir.nodes import (
     Access,
     Binary,
@@ -27,7 +28,10 @@ from adcompiler.loopir.nodes import (
 )
 from adcompiler.loopir.parse import functions
 from adcompiler.loopir.printer import lines, source, text
-from adcompiler.loopir.verify import VerifyError, verify
+from adcompiler.loopir.types import ArrayType, types_of_kernel
+from adcompiler.loopir.verify import VerifyError, verify, verify_types
+from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
+from adcompiler.targets.cpu.compiled import CpuKernel
 
 GOLDEN = list(golden())[::3]
 EVERYTHING = """def f(n, x, y):
@@ -69,6 +73,50 @@ def test_kernels_of_golden_programs(program):
     assert [source(f) for f in again] == [source(f) for f in found]
     names = re.findall(r"^def (\w+)", kernel, flags=re.MULTILINE)
     assert [f.name for f in found] == names
+
+
+@pytest.mark.parametrize("program", GOLDEN, ids=lambda program: program.name)
+def test_types_of_kernels_of_golden_programs(program):
+    f = adc.compile(program.text, static=program.static)
+    func = run((*OPTIMISE, *KERNEL), f.trace(f.describe(program.args, {})[0]).func)
+    kernel = CpuKernel(scheduled(func))
+    params = [ArrayType(p.dtype, p.rank) if p.rank else p.dtype for p in kernel.source.params]
+    verify_types(kernel.kernel.functions, params)
+    verify_types(kernel.source.functions, params)
+
+
+TYPED = """def run(n, x, y):
+    s = 0
+    for i in range(n):
+        s = s + x[i]
+        y[i] = s > 0.5
+    return (s, x[0] < n)
+"""
+
+
+def test_a_variable_has_the_widest_type_of_its_values():
+    (function,) = functions(TYPED)
+    found = types_of_kernel(function, ("i64", ArrayType("f32", 1), ArrayType("bool", 1)))
+    assert found.variables == {
+        "n": "i64", "x": ArrayType("f32", 1), "y": ArrayType("bool", 1), "s": "f64", "i": "i64",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("x[i]", "x[s]", "s, where an integer is expected"),
+        ("x[i]", "x[i, 0]", "2 indices of x, which has 1"),
+        ("x[i]", "n[i]", "n, where an array is expected"),
+        ("s + x[i]", "s + x", "the array x, where a number is expected"),
+        ("x[i]", "uint64(i)", "+ of an index and a number"),
+        ("range(n)", "range(x[0])", "x[0], where an integer is expected"),
+    ],
+)
+def test_types_fit(old, new, fault):
+    (function,) = functions(TYPED.replace(old, new))
+    with pytest.raises(VerifyError, match=re.escape(f"'{fault}' breaks the invariant: types fit")):
+        verify_types([function], ("i64", ArrayType("f32", 1), ArrayType("bool", 1)))
 
 
 @pytest.mark.parametrize(

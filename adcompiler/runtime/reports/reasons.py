@@ -10,11 +10,12 @@ from types import MappingProxyType
 
 from adcompiler.loopir.dependence import loop_variant
 from adcompiler.loopir.nodes import Access, Assign, Binary, Call, Expr, For, Invoke, Literal, Stmt, Var, While
+from adcompiler.loopir.python_modules import is_special
 from adcompiler.loopir.short_loops import has_loops, short
 from adcompiler.loopir.vector_statements import Lanes
 from adcompiler.loopir.walk import accesses, assigned, mentions, read_by, read_names, sets, statements
 from adcompiler.targets.cpu.timed import Timed
-from adcompiler.targets.llvm.tables import CALLS, SOURCES
+from adcompiler.targets.llvm.tables import CALLS
 from adcompiler.targets.llvm.vectors import total
 
 INDEX_CASTS = ("uint64", "np.int64")
@@ -62,7 +63,7 @@ def _of(loop: For | While, names: Mapping[str, str]) -> Iterator[str]:
         match node:
             case Binary(op="//" | "%", right=right) if mentions(own, node) and not isinstance(right, Literal):
                 yield "divides integers"
-            case Call(name=name) if name.partition(".")[0] in SOURCES and name not in CALLS:
+            case Call(name=name) if is_special(name) and name not in CALLS:
                 yield f"calls {name} for one number at a time"
     once = assigned(*loop.body)
     defined = {s.name: s.value for s in loop.body if isinstance(s, Assign) and once[s.name] == 1}

@@ -1,7 +1,6 @@
 """The statements of one C function, for arguments of given types.
 
-The types of variables, and of the result, only widen: a function is written again until they no longer
-change (`functions.py`).
+`loopir/types.py` says which types its variables and its result have.
 """
 
 from __future__ import annotations
@@ -31,10 +30,12 @@ from adcompiler.loopir.nodes import (
     Var,
     While,
 )
+from adcompiler.loopir.types import ArrayType, Number, Type, Types
 from adcompiler.loopir.walk import mentions, sets, statements, walk
 from adcompiler.targets.c.expressions import Expressions, UnknownError
 from adcompiler.targets.c.scopes import Scopes, scopes
 from adcompiler.targets.c.values import (
+    ATOM,
     INDEX_BITS,
     STORED,
     SUM,
@@ -43,7 +44,6 @@ from adcompiler.targets.c.values import (
     CValue,
     cast,
     number,
-    wider,
 )
 
 WHOLE = "whole"  # the module of powers of integers
@@ -52,13 +52,18 @@ BLOCK_BITS = 11  # of the number of a block
 Argument = CValue | CArray
 
 
+def type_of(arg: Argument) -> Type:
+    """The type of an argument in the loop IR."""
+    return arg.type if isinstance(arg, CValue) else ArrayType(arg.dtype, len(arg.lengths))
+
+
 class CFunction(NamedTuple):
-    """A written function: its name, the type of its result ("" for none), and what a call passes: the
-    parameters that it uses, by their numbers, then lengths, each a name or the array and the axis that it
-    belongs to. It stores in the arrays `written`."""
+    """A written function: its name, the type of its result, if any, and what a call passes: the parameters
+    that it uses, by their numbers, then lengths, each a name or the array and the axis that it belongs to. It
+    stores in the arrays `written`."""
 
     name: str
-    result: str
+    result: Number | None
     used: tuple[int, ...]
     lengths: tuple[str | tuple[int, int], ...]
     written: frozenset[int]
@@ -85,12 +90,12 @@ class Body(Expressions):
         file: Functions,
         function: Function,
         args: Sequence[Argument],
-        kinds: dict[str, str],
-        result: str,
+        types: Types,
     ) -> None:
         super().__init__(file.helpers)
-        self.file, self.function_of, self.args, self.result = file, function, args, result
-        self.kinds = kinds
+        self.file, self.function_of, self.args = file, function, args
+        self.result = types.result if isinstance(types.result, str) else None
+        self.kinds = {n: kind for n, kind in types.variables.items() if isinstance(kind, str)}
         self.lines: list[str] = []
         self.depth = 1
         self.count = 0
@@ -104,10 +109,8 @@ class Body(Expressions):
         for param, arg in zip(function.params, args, strict=True):
             if isinstance(arg, CArray):
                 self.arrays[param] = CArray(self.name(param), arg.dtype, self.lengths_of(param, arg))
-            else:
-                self.kinds[param] = wider(self.kinds.get(param, ""), arg.type)
-                if self.is_constant(param):
-                    self.bits[param] = arg.bits
+            elif self.is_constant(param):
+                self.bits[param] = arg.bits
 
     def lengths_of(self, param: str, arg: CArray) -> tuple[str, ...]:
         """The lengths of a parameter inside of the function."""
@@ -151,7 +154,7 @@ class Body(Expressions):
         """The definition."""
         result = TYPES[self.result] if self.result else "void"
         top = [n for n in self.scopes.top if n not in self.function_of.params]
-        declared = [f"{INDENT}{TYPES[self.kinds[n]]} {self.name(n)} = 0;" for n in top if n in self.kinds]
+        declared = [f"{INDENT}{TYPES[self.kinds[n]]} {self.name(n)} = 0;" for n in top]
         arrays = [f"{INDENT}{line}" for line in self.local_arrays]
         arrays += [f"{INDENT}int64_t {n} = 0;" for n, is_read in self.local_lengths.items() if is_read]
         unread = tuple(f"{n} = " for n, is_read in self.local_lengths.items() if not is_read)
@@ -232,8 +235,7 @@ class Body(Expressions):
 
     def assign(self, s: Stmt, name: str, value: CValue) -> None:
         """Assign to a variable, which is declared here if possible."""
-        kind = wider(self.kinds.get(name, ""), value.type)
-        self.kinds[name] = kind
+        kind = self.kinds[name]
         if name in self.scopes.unread:
             return
         constant = name in self.scopes.constant
@@ -253,9 +255,7 @@ class Body(Expressions):
             with self.block(""):
                 for name, value in zip(names, values, strict=True):
                     self.line(f"const {TYPES[value.type]} {name} = {value.text};")
-                found = [
-                    v._replace(text=n, level=CValue("", "").level) for n, v in zip(names, values, strict=True)
-                ]
+                found = [v._replace(text=n, level=ATOM) for n, v in zip(names, values, strict=True)]
                 self.assign_each(s, found)
         else:
             self.assign_each(s, values)
@@ -299,7 +299,7 @@ class Body(Expressions):
             return  # without iterations
         start, stop = self.value(loop.start), self.value(loop.stop)
         step = number(1) if loop.step is None else self.value(loop.step)
-        kind = "u64" if "u64" in (start.type, stop.type) else "i64"
+        kind: Number = "u64" if "u64" in (start.type, stop.type) else "i64"
         start, stop = (self.converted(v, kind) for v in (start, stop))
         down = step.literal is not None and step.literal < 0
         if not self.is_fixed(loop):
@@ -307,7 +307,6 @@ class Body(Expressions):
             self.line(f"const {TYPES[kind]} {end} = {stop.text};")
             stop = CValue(end, kind)
         plain = id(loop) in self.scopes.plain
-        self.kinds[loop.axis] = wider(self.kinds.get(loop.axis, ""), kind)
         if plain and self.kinds[loop.axis] == kind:
             self.bits[loop.axis] = BLOCK_BITS if loop.kind == "blocks" else INDEX_BITS
         axis = self.name(loop.axis) if plain else self.fresh("count")

@@ -21,6 +21,7 @@ from adcompiler.loopir.nodes import (
     Unary,
     Var,
 )
+from adcompiler.loopir.types import Number, common
 from adcompiler.targets.c.names import local
 from adcompiler.targets.c.values import (
     AND,
@@ -38,12 +39,11 @@ from adcompiler.targets.c.values import (
     CArray,
     CValue,
     cast,
-    common,
     number,
 )
 from adcompiler.targets.function_table import BY_TEXT
 
-CASTS: Mapping[str, str] = {
+CASTS: Mapping[str, Number] = {
     "bool": "bool", "np.bool": "bool", "np.int64": "i64", "int": "i64", "np.float32": "f32",
     "np.float64": "f64",
 }  # fmt: skip
@@ -72,7 +72,7 @@ class Expressions:
 
     def __init__(self, helpers: set[str]) -> None:
         self.helpers = helpers
-        self.kinds: dict[str, str] = {}
+        self.kinds: dict[str, Number] = {}
         self.bits: dict[str, int] = {}
         self.arrays: dict[str, CArray] = {}
         self.lengths: dict[str, None] = {}  # the names of lengths that are used
@@ -146,10 +146,10 @@ class Expressions:
 
     def together(self, *values: CValue) -> list[CValue]:
         """The values converted to their common type."""
-        kind = common(values)
+        kind = common(*(v.type for v in values))
         return [cast(v, kind) for v in values]
 
-    def helper(self, name: str, args: Sequence[CValue], kind: str) -> CValue:
+    def helper(self, name: str, args: Sequence[CValue], kind: Number) -> CValue:
         """A call of a function of `helpers.py`."""
         self.helpers.add(name)
         return CValue(f"{name}({', '.join(a.text for a in args)})", kind)
@@ -160,7 +160,7 @@ class Expressions:
             return self.helper("adc_i64", [cast(value, "f64")], "i64")
         return cast(value, "i64")
 
-    def converted(self, value: CValue, kind: str) -> CValue:
+    def converted(self, value: CValue, kind: Number) -> CValue:
         return self.whole(value) if kind == "i64" else cast(value, kind)
 
     def unary(self, op: str, x: CValue) -> CValue:

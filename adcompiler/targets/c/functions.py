@@ -17,7 +17,9 @@ from adcompiler.loopir.nodes import (
     Function,
     Var,
 )
-from adcompiler.targets.c.body import WHOLE, Argument, Body, CFunction, Functions
+from adcompiler.loopir.python_modules import MATRICES, ORDER, is_special, source
+from adcompiler.loopir.types import MismatchError, Number, types_of_kernel, types_of_routine
+from adcompiler.targets.c.body import WHOLE, Argument, Body, CFunction, Functions, type_of
 from adcompiler.targets.c.expressions import UnknownError
 from adcompiler.targets.c.helpers import helper_lines
 from adcompiler.targets.c.values import (
@@ -28,13 +30,7 @@ from adcompiler.targets.c.values import (
     CValue,
     cast,
     number,
-    wider,
 )
-from adcompiler.targets.llvm.python_functions import source
-from adcompiler.targets.llvm.tables import SOURCES
-
-MATRICES = "library"
-ORDER = "n"  # the parameter of a special function that is its order
 
 
 @dataclass
@@ -64,15 +60,13 @@ class CFile:
         function: Function,
         others: Mapping[str, Function],
         args: Sequence[Argument],
-        results: Sequence[str] = (),
+        results: Sequence[Number] = (),
     ) -> CFunction:
         """A function of a kernel, called with these arguments: it is written once. It stores its `results`,
         numbers of these types."""
 
-        def body(kinds: dict[str, str], result: str) -> Body:
-            return KernelBody(self, prefix, function, others, args, kinds, results)
-
-        return self._written(f"{prefix}_{function.name}", body)
+        name = f"{prefix}_{function.name}"
+        return self._written(name, lambda: KernelBody(self, prefix, function, others, args, results))
 
     def routine(self, module: str, function: str, args: Sequence[Argument]) -> CFunction:
         """A function of one of our Python modules for arguments of these types."""
@@ -80,24 +74,15 @@ class CFile:
             LETTERS[a.type] if isinstance(a, CValue) else f"{LETTERS[a.dtype]}{len(a.lengths)}" for a in args
         )
         name = f"adc_{module}_{function.removeprefix('library_').strip('_')}_{letters}"
-        if function not in source(module).definitions:
-            raise UnknownError(f"{module}.{function}")
+        return self._written(name, lambda: RoutineBody(self, module, function, args))
 
-        def body(kinds: dict[str, str], result: str) -> Body:
-            return RoutineBody(self, module, function, args, kinds, result)
-
-        return self._written(name, body)
-
-    def _written(self, name: str, make: Callable[[dict[str, str], str], Body]) -> CFunction:
+    def _written(self, name: str, make: Callable[[], Body]) -> CFunction:
         if name not in self.functions:
-            kinds: dict[str, str] = {}
-            result = ""
-            while True:
-                body = make(dict(kinds), result)
-                body.run()
-                if (body.kinds, body.result) == (kinds, result):
-                    break
-                kinds, result = dict(body.kinds), body.result
+            try:
+                body = make()
+            except MismatchError as error:
+                raise UnknownError(str(error)) from error
+            body.run()
             self.functions[name] = body.described(name)
             self.texts[name], self.needs[name] = body.text(name), body.needs
         return self.functions[name]
@@ -114,11 +99,11 @@ class KernelBody(Body):
         function: Function,
         others: Mapping[str, Function],
         args: Sequence[Argument],
-        kinds: dict[str, str],
-        results: Sequence[str] = (),
+        results: Sequence[Number] = (),
     ) -> None:
         self.prefix, self.others, self.results = prefix, others, results
-        super().__init__(file, function, args, kinds, "")
+        super().__init__(file, function, args, types_of_kernel(function, [type_of(a) for a in args]))
+        self.result = None
 
     def lengths_of(self, param: str, arg: CArray) -> tuple[str, ...]:
         return arg.lengths
@@ -145,7 +130,7 @@ class KernelBody(Body):
 
     def function(self, name: str, args: list[CValue]) -> CValue:
         module, dot, function = name.partition(".")
-        if dot and module in SOURCES:
+        if dot and is_special(name):
             return self.special(module, function, args)
         return super().function(name, args)
 
@@ -177,13 +162,12 @@ class RoutineBody(Body):
         module: str,
         function: str,
         args: Sequence[Argument],
-        kinds: dict[str, str],
-        result: str,
     ) -> None:
         self.module = module
         self.definitions, self.constants = source(module)
         self.small = module != WHOLE
-        super().__init__(file, self.definitions[function], args, kinds, result)
+        types = types_of_routine(module, function, tuple(map(type_of, args)))
+        super().__init__(file, self.definitions[function], args, types)
 
     def lengths_of(self, param: str, arg: CArray) -> tuple[str, ...]:
         return tuple(f"{self.name(param)}_len{k}" for k in range(len(arg.lengths)))
@@ -213,9 +197,7 @@ class RoutineBody(Body):
         return super().value(node)
 
     def entries(self, name: str) -> tuple[float, ...]:
-        table = self.constants[name]
-        assert isinstance(table, tuple)
-        return table
+        return source(self.module).table(name)
 
     def table(self, name: str) -> str:
         """A table of coefficients."""
@@ -230,9 +212,8 @@ class RoutineBody(Body):
         if not values:
             self.line("return;")
             return
-        found = self.value(values[0])
-        self.result = wider(self.result, found.type)
-        self.line(f"return {self.converted(found, self.result).text};")
+        assert self.result
+        self.line(f"return {self.converted(self.value(values[0]), self.result).text};")
 
     def call(self, name: str, args: Sequence[Argument]) -> CValue:
         if name not in self.definitions:

@@ -340,8 +340,7 @@ class _Plan:
         values = tuple(map(Var, sorted(self.read)))
         function = Function("plan", params, [*self.writer.scopes[0], Return(values)])
         args = [CValue(n, "i64", bits=INDEX_BITS) for n in params]
-        kinds: dict[str, str] = {}
-        body = _PlanBody(self.program.file, "", function, {}, args, kinds)
+        body = _PlanBody(self.program.file, "", function, {}, args)
         body.run()
         return [line.removeprefix(INDENT) for line in body.lines]
 

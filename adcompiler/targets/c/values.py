@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from adcompiler.ir.types import Dtype
+from adcompiler.loopir.types import Number
 
 # The types of values. Only indices are unsigned; the names of the others are those of the IR.
-TYPES: Mapping[str, str] = {
+TYPES: Mapping[Number, str] = {
     "bool": "bool", "u64": "uint64_t", "i64": "int64_t", "f32": "float", "f64": "double"
 }  # fmt: skip
-STORED: Mapping[str, str] = {**TYPES, "bool": "uint8_t"}  # in memory
-RANKS = ("bool", "i64", "f32", "f64")
-LETTERS: Mapping[str, str] = {"bool": "b", "u64": "u", "i64": "i", "f32": "f", "f64": "d"}
+STORED: Mapping[Number, str] = {**TYPES, "bool": "uint8_t"}  # in memory
+LETTERS: Mapping[Number, str] = {"bool": "b", "u64": "u", "i64": "i", "f32": "f", "f64": "d"}
 
 CHOICE, OR, AND, BIT, EQUAL, LESS, SHIFT, SUM, PRODUCT, PREFIX, ATOM = range(11)  # how tightly they bind
 INDEX_BITS = 48  # no loop runs longer, and no array is longer
@@ -27,7 +27,7 @@ class CValue(NamedTuple):
     """An expression, its type, and how tightly its operator binds. An integer is less than 2 ** `bits`."""
 
     text: str
-    type: str
+    type: Number
     level: int = ATOM
     bits: int = 64
     literal: float | int | bool | None = None
@@ -50,11 +50,11 @@ class CArray(NamedTuple):
     lengths: tuple[str, ...]
 
 
-def number(value: float | int | bool, kind: str = "") -> CValue:
+def number(value: float | int | bool, kind: Number | None = None) -> CValue:
     """A constant; an integer is an i64, another number an f64 unless `kind` says otherwise."""
     if isinstance(value, bool):
         return CValue("true" if value else "false", "bool", literal=value)
-    if isinstance(value, int) and kind in ("", "i64", "u64"):
+    if isinstance(value, int) and kind in (None, "i64", "u64"):
         return CValue(_whole(value), kind or "i64", PREFIX if value < 0 else ATOM, value.bit_length(), value)
     found = float(value)
     text = _real(found, kind == "f32")
@@ -83,7 +83,7 @@ def _decimal(text: str) -> str:
     return text if {".", "e"} & set(text) else f"{text}.0"
 
 
-def cast(value: CValue, kind: str) -> CValue:
+def cast(value: CValue, kind: Number) -> CValue:
     """A value converted as NumPy does; a float becomes an integer by `adc_i64`, for which see `whole`."""
     if value.type == kind:
         return value
@@ -94,18 +94,3 @@ def cast(value: CValue, kind: str) -> CValue:
         return CValue(f"{value.within(LESS)} != {zero}", kind, EQUAL)
     bits = 1 if value.type == "bool" else value.bits
     return CValue(f"({TYPES[kind]}){value.within(PREFIX)}", kind, PREFIX, bits)
-
-
-def common(values: Sequence[CValue]) -> str:
-    """The common type: an integer and a float32 give float64."""
-    kinds = {v.type for v in values}
-    if "u64" in kinds:
-        return "u64"
-    return "f64" if {"i64", "f32"} <= kinds else max(kinds, key=RANKS.index)
-
-
-def wider(one: str, other: str) -> str:
-    """The type of a variable that has values of both."""
-    if not one or not other or one == other:
-        return one or other
-    return common([CValue("", one), CValue("", other)])

@@ -32,17 +32,19 @@ from adcompiler.loopir.nodes import (
     Var,
     While,
 )
+from adcompiler.loopir.python_modules import ORDER, is_special, source
 from adcompiler.loopir.short_loops import has_loops, short
 from adcompiler.loopir.tiled import TILE_ITERATIONS, Tiled
+from adcompiler.loopir.types import types_of_kernel
 from adcompiler.loopir.unroll_and_jam import Jam
 from adcompiler.loopir.vector_statements import LANE, LaneByLane, Lanes, LaneTotal, LaneUpdate
 from adcompiler.loopir.walk import assigned, names, read_by, statements, variables, walk
 from adcompiler.targets.llvm.instructions import ASK, POLL_ELEMENTS, STRIP_ITERATIONS, SUM_STRIP_ITERATIONS
 from adcompiler.targets.llvm.places import located
-from adcompiler.targets.llvm.python_functions import LETTERS, Routine, call, routine, source
-from adcompiler.targets.llvm.tables import BYTES, SOURCES, TYPES
+from adcompiler.targets.llvm.python_functions import LETTERS, Routine, call, routine
+from adcompiler.targets.llvm.tables import BYTES, TYPES
 from adcompiler.targets.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal, typed
-from adcompiler.targets.llvm.variables import Variables
+from adcompiler.targets.llvm.variables import Argument, Variables, fitting, type_of
 from adcompiler.targets.llvm.vectors import PURE, own_call, total, vectorises
 
 STACK_ELEMENTS = 64  # elements of an array on the stack
@@ -78,7 +80,7 @@ class Module:
         """A new function of the module, which is not defined yet."""
         return Function(self) if self.needs.places is None else LocatedFunction(self, name)
 
-    def call(self, caller: Function, name: str, args: Sequence[Value | ArrayValue]) -> None:
+    def call(self, caller: Function, name: str, args: Sequence[Argument]) -> None:
         """A call of a function without a result; each function has only one list of argument types."""
         parts = [p for a in args for p in a.parts]
         if name not in self.compiled:
@@ -89,7 +91,7 @@ class Module:
             inside = self.function(name)
             for param, arg in zip(self.definitions[name].params, args, strict=True):
                 inside.bind(param, arg.named(names))
-            inside.run(name)
+            inside.run(name, args)
             if inside.heap:
                 raise UnsupportedError(f"memory that {name} would not free")
             # Arrays that are written have no aliases, whatever the program: see `cpu/compiled.py`.
@@ -141,13 +143,13 @@ class Function(Variables):
         self.depth = 0  # the depth of loops whose iterations end with a poll
         self.exits: list[str] = []
         self.inside = False  # whether inside a loop over elements
-        self.results: list[Value | ArrayValue] = []
+        self.results: list[Argument] = []
         self.kept: set[str] = set()  # results, whose memory belongs to the caller
 
     # -- statements ----------------------------------------------------------------------------
 
-    def run(self, name: str) -> None:
-        """The body of a function of the module."""
+    def run(self, name: str, args: Sequence[Argument]) -> None:
+        """The body of a function of the module, called with these arguments."""
         function = self.module.definitions[name]
         found = statements(function.body)
         axes = {s.axis for s in found if isinstance(s, For)}
@@ -155,6 +157,8 @@ class Function(Variables):
         stored = assigned(*function.body)
         self.changing = {name for name, count in stored.items() if count > 1} - axes | totals
         self.rounded, self.widened = function.rounded, function.wide
+        if self.changing:
+            self.types = fitting(types_of_kernel, function, [type_of(a) for a in args]).variables
         self.body(function.body)
 
     def statement(self, s: Stmt) -> None:
@@ -368,7 +372,7 @@ class Function(Variables):
         self.begin(self.exits.pop())
 
     def function(self, name: str, args: list[Value]) -> Value:
-        if name.partition(".")[0] in SOURCES:
+        if is_special(name):
             return special(self, name, args)
         return super().function(name, args)
 
@@ -594,9 +598,6 @@ def divides(statement: Stmt) -> bool:
 
 # -- special -----------------------------------------------------------------------------------------
 # Scalar special functions (`ops/rules/series.py`, `bessel.py`) in LLVM: one per type and order.
-
-
-ORDER = "n"  # the parameter of a special function that is its order
 
 
 def special(code: Variables, name: str, args: Sequence[Value]) -> Value:

@@ -1,25 +1,19 @@
 """Lowers functions written in Python to LLVM.
 
-They are special functions (`ops/rules/series.py`, `bessel.py`) and routines on matrices
-(`kernels/routines/library.py`).
-
-They are one source for all backends: Python runs them directly, and numba compiles them. Here they are read
-as loop IR. Unlike kernels they have branches with two sides, `while`, early returns, steps, tables of
-coefficients and calls of each other. As in numba, a variable has one type, the widest of its assigned values;
-these and the type of the result are found by translating until a fixed point. Each becomes one LLVM function
-per list of types. They call the scalar functions of the C library.
+They are special functions and routines on matrices, read as loop IR (`loopir/python_modules.py`). Unlike
+kernels they have branches with two sides, `while`, early returns, steps, tables of coefficients and calls of
+each other. Each becomes one LLVM function per list of types. They call the scalar functions of the C library.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache, reduce
-from importlib import import_module
+from functools import reduce
 from typing import NamedTuple
 
+from adcompiler.loopir.intrinsics import REDUCTIONS
 from adcompiler.loopir.nodes import (
     Access,
     Assign,
@@ -28,7 +22,6 @@ from adcompiler.loopir.nodes import (
     Choice,
     Expr,
     For,
-    Function,
     If,
     Invoke,
     Return,
@@ -36,34 +29,16 @@ from adcompiler.loopir.nodes import (
     Var,
     While,
 )
-from adcompiler.loopir.parse import functions
+from adcompiler.loopir.python_modules import MATRICES, source
+from adcompiler.loopir.types import Types, types_of_routine
 from adcompiler.loopir.walk import assigned, walk
 from adcompiler.targets.llvm.blas import Factor, product, tile
-from adcompiler.targets.llvm.tables import RANKS, SOURCES
+from adcompiler.targets.llvm.tables import TYPES
 from adcompiler.targets.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal
-from adcompiler.targets.llvm.variables import Variables
+from adcompiler.targets.llvm.variables import Argument, Variables, fitting, type_of
 from adcompiler.targets.llvm.vectors import PURE
 
 LETTERS = {"double": "d", "float": "f", "i64": "i", "i1": "b"}
-INTRINSIC = "reduce_add"  # an instruction here
-MATRICES = "library"  # the module whose functions may take long, so they poll
-Argument = Value | ArrayValue
-
-
-class PythonModule(NamedTuple):
-    """A module of functions: their definitions, and the values of its other names."""
-
-    definitions: Mapping[str, Function]
-    names: Mapping[str, object]
-
-
-@cache
-def source(module: str) -> PythonModule:
-    """The functions of one of our modules, or of several under one name, parsed from source."""
-    found = [import_module(name) for name in SOURCES[module].split()]
-    made = [f for m in found for f in functions(inspect.getsource(m))]
-    names = {name: value for m in found for name, value in vars(m).items()}
-    return PythonModule({f.name: f for f in made if f.name != INTRINSIC}, names)
 
 
 class Routine(NamedTuple):
@@ -81,17 +56,10 @@ def routine(needs: Needs, module: str, function: str, args: Sequence[Argument]) 
     letters = "".join(_letters(a) for a in args)
     name = f"adc_{module}_{function}_{letters}"
     if name not in needs.results:
-        if function not in source(module).definitions:
-            raise UnsupportedError(f"the function {module}.{function}")
-        kinds: dict[str, str] = {}
-        result = ""
-        while True:  # types only widen
-            body = _Body(needs, module, function, args, dict(kinds), result)
-            body.run()
-            if (body.kinds, body.result) == (kinds, result):
-                break
-            kinds, result = body.kinds, body.result
-        needs.results[name] = result or "void"
+        types = fitting(types_of_routine, module, function, tuple(map(type_of, args)))
+        body = _Body(needs, module, function, args, types)
+        body.run()
+        needs.results[name] = body.result or "void"
         needs.declared[name] = body.text(name)
         needs.asking |= {name} if body.gives_up else set()
     pure = all(isinstance(a, Value) for a in args)
@@ -105,15 +73,8 @@ def _letters(arg: Argument) -> str:
     return f"{LETTERS[arg.type]}{len(arg.shape)}{'s' * (arg.strides is not None)}"
 
 
-def _wider(one: str, other: str) -> str:
-    """The common type of two; an integer and a float give float64."""
-    if {one, other} == {"i64", "float"}:
-        return "double"
-    return max(one, other, key=RANKS.index) if one in RANKS and other in RANKS else one or other
-
-
 class _Body(Variables):
-    """The body of a function, given the known types of its variables and result."""
+    """The body of a function."""
 
     def __init__(
         self,
@@ -121,11 +82,12 @@ class _Body(Variables):
         module: str,
         function: str,
         args: Sequence[Argument],
-        kinds: dict[str, str],
-        result: str,
+        types: Types,
     ) -> None:
         super().__init__(replace(needs, vectors=None))
-        self.module, self.given, self.kinds, self.result = module, needs, kinds, result
+        self.module, self.given, self.typed, self.types = module, needs, types, dict(types.variables)
+        kind = types.result
+        self.result = TYPES[kind] if isinstance(kind, str) and kind != "u64" else ""
         self.definitions, self.names = source(module)
         self.not_inlined = (
             found if isinstance(found := self.names.get("NOT_INLINED"), frozenset) else frozenset()
@@ -195,20 +157,12 @@ class _Body(Variables):
                 return Factor(self.known(name), False)
         raise UnsupportedError("a factor of a product that is computed")
 
-    def bind(self, name: str, value: Argument) -> None:
-        if isinstance(value, Value) and name in self.changing:
-            self.kinds[name] = _wider(self.kinds.get(name, ""), value.type)
-            value = self.cast(value, self.places[name].type if name in self.places else self.kinds[name])
-        super().bind(name, value)
-
     def give(self, value: Expr | None = None) -> None:
         """Return from the function."""
         if value is None:
             self.leave("ret void")
             return
-        found = self.value(value)
-        self.result = _wider(self.result, found.type)
-        self.leave(f"ret {self.cast(found, self.result)}")
+        self.leave(f"ret {self.cast(self.value(value), self.result)}")
 
     def leave(self, how: str) -> None:
         """Write a jump; code after it is unreachable."""
@@ -269,7 +223,7 @@ class _Body(Variables):
     def hint(self, body: Sequence[Stmt]) -> str:
         """Loop hints for LLVM: one vector at a time in matrix routines, except for sums, where each addition
         depends on the last. More interleaving costs more compile time than it saves."""
-        adds = any(isinstance(n, Call) and n.name == INTRINSIC for n in walk(*body))
+        adds = any(isinstance(n, Call) and n.name in REDUCTIONS for n in walk(*body))
         if adds or not self.not_inlined:
             return ""
         return self.needs.hint('interleave.count", i32 1', 'unroll.disable"')
@@ -307,9 +261,7 @@ class _Body(Variables):
             case Access(array=name, indices=(index,)) if isinstance(self.names.get(name), tuple):
                 return self.entry(name, self.value(index))
             case Call(name="len", args=(Var(name=name),)):
-                table = self.names[name]
-                assert isinstance(table, tuple)
-                return literal(len(table))
+                return literal(len(source(self.module).table(name)))
             case Choice():
                 return self.either(node)
             case Call(name=name, args=args) if name in self.definitions:
@@ -320,13 +272,13 @@ class _Body(Variables):
         """A choice that computes only one side, through an anonymous variable."""
         name = f"choice{len(self.changing)}"
         self.changing.add(name)
+        self.types[name] = self.typed.number(node)
         self.choice(node.test, [Assign(name, node.then)], [Assign(name, node.otherwise)])
         return self.value(Var(name))
 
     def entry(self, name: str, index: Value) -> Value:
         """A coefficient of a table."""
-        table = self.names[name]
-        assert isinstance(table, tuple)
+        table = source(self.module).table(name)
         numbers = ", ".join(str(literal(float(v))) for v in table)
         kind, place = f"[{len(table)} x double]", f"adc_{self.module}_{name}"
         self.needs.declared[place] = f"@{place} = private unnamed_addr constant {kind} [{numbers}]"

@@ -12,11 +12,6 @@ TYPES: Mapping[Dtype, str] = {"bool": "i1", "i64": "i64", "f32": "float", "f64":
 BYTES: Mapping[str, int] = {"i1": 1, "i64": 8, "float": 4, "double": 8}  # in memory
 RANKS = ("i1", "i64", "float", "double")
 
-# Functions written in Python (`python_functions.py`): prefixes of their names, and their modules.
-SOURCES: Mapping[str, str] = {
-    **{f: f"adcompiler.ops.rules.{f}" for f in ("series", "bessel", "whole")},
-    "library": "adcompiler.kernels.routines.library adcompiler.kernels.routines.decompositions",
-}  # fmt: skip
 # Functions that may become calls of vector functions.
 CALLS = {text for text, f in BY_TEXT.items() if f.scalar != "intrinsic" or f.libmvec}
 CASTS: Mapping[str, str] = {

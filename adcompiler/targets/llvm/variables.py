@@ -7,7 +7,8 @@ vectors, and so are elements of arrays private to lanes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import ParamSpec, TypeVar
 
 from adcompiler.loopir.intrinsics import INTRINSICS
 from adcompiler.loopir.nodes import (
@@ -29,13 +30,34 @@ from adcompiler.loopir.nodes import (
     Var,
 )
 from adcompiler.loopir.printer import text
+from adcompiler.loopir.types import ArrayType, MismatchError, Type
 from adcompiler.loopir.vector_statements import LANE, Lane
 from adcompiler.loopir.walk import named, walk
 from adcompiler.targets.llvm.instructions import Instructions
-from adcompiler.targets.llvm.tables import BYTES
+from adcompiler.targets.llvm.tables import BYTES, TYPES
 from adcompiler.targets.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal, suffix, typed
 
+Argument = Value | ArrayValue
+P = ParamSpec("P")
+T = TypeVar("T")
+
+KINDS = {kind: dtype for dtype, kind in TYPES.items()}
 HIDDEN = '%nothing = call i64 asm "", "=r,0"(i64 0)'
+
+
+def type_of(value: Argument) -> Type:
+    """The type of a value in the loop IR."""
+    if isinstance(value, Value):
+        return "u64" if value.unsigned else KINDS[value.type]
+    return ArrayType(KINDS[value.type], len(value.shape))
+
+
+def fitting(found: Callable[P, T], *args: P.args, **keywords: P.kwargs) -> T:
+    """The types of a function; UnsupportedError if they do not fit."""
+    try:
+        return found(*args, **keywords)
+    except MismatchError as error:
+        raise UnsupportedError(str(error)) from error
 
 
 class Variables(Instructions):
@@ -48,6 +70,7 @@ class Variables(Instructions):
         self.heap: dict[str, tuple[str, int]] = {}  # types and ranks of arrays that the function allocates
         self.places: dict[str, Value] = {}
         self.changing: set[str] = set()
+        self.types: dict[str, Type] = {}  # of those
         self.rounded: Collection[str] = ()  # variables whose products no sum contracts
         self.width = 1
         self.wide = 1  # the number of adjacent lanes of rows
@@ -78,7 +101,7 @@ class Variables(Instructions):
             case _:
                 raise UnsupportedError(f"the statement {type(statement).__name__}")
 
-    def bind(self, name: str, value: Value | ArrayValue) -> None:
+    def bind(self, name: str, value: Argument) -> None:
         """Assign a value to a variable."""
         if isinstance(value, ArrayValue):
             self.arrays[name] = value
@@ -93,17 +116,20 @@ class Variables(Instructions):
             self.values[name] = value
             return
         if name not in self.places:
-            self.places[name] = Value(f"%place_{name}", value.type, value.unsigned)
-            self.stack.append(f"%place_{name} = alloca {value.type}")
-        if (value.type, value.unsigned) != self.places[name][1:]:
-            raise UnsupportedError(f"values of different types in {name}")
+            kind = self.types[name]
+            assert isinstance(kind, str)
+            element = "i64" if kind == "u64" else TYPES[kind]
+            place = self.places[name] = Value(f"%place_{name}", value.typed(element), kind == "u64")
+            self.stack.append(f"{place.text} = alloca {place.type}")
+        if value.element != self.places[name].element:
+            value = self.cast(value, self.places[name].element)
         self.lines.append(f"store {value}, ptr {self.places[name].text}")
 
     def knows(self, name: str) -> bool:
         """Whether a variable has a value."""
         return any(name in known for known in (self.values, self.places, self.arrays, self.heap))
 
-    def bound(self, name: str) -> Value | ArrayValue:
+    def bound(self, name: str) -> Argument:
         """The value of a variable."""
         return self.array(name) or self.value(Var(name))
 
@@ -156,7 +182,7 @@ class Variables(Instructions):
                 return self.function(name, [self.value(a) for a in args])
         raise UnsupportedError(f"the expression {text(node)}")
 
-    def argument(self, node: Expr) -> Value | ArrayValue:
+    def argument(self, node: Expr) -> Argument:
         """An argument of another function."""
         match node:
             case Var(name=name) if found := self.array(name):

@@ -13,10 +13,11 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from adcompiler.loopir.nodes import Assign, Binary, Call, Node, Stmt, Var
+from adcompiler.loopir.python_modules import is_special
 from adcompiler.loopir.short_loops import has_loops
 from adcompiler.loopir.walk import assigned, reads, walk
 from adcompiler.targets.llvm.libmvec import Set, known
-from adcompiler.targets.llvm.tables import CALLS, SOURCES
+from adcompiler.targets.llvm.tables import CALLS
 from adcompiler.targets.llvm.values import Needs, Value, typed
 
 PURE = "nounwind willreturn memory(none)"
@@ -59,7 +60,7 @@ def _is_mathematics(node: Node) -> bool:
         case Binary(op="**"):
             return True
         case Call(name=name):
-            return name in CALLS or name.partition(".")[0] in SOURCES
+            return name in CALLS or is_special(name)
     return False
 
 

@@ -194,7 +194,7 @@ def _define_run(
     names = iter([f"%p{k}" for k in range(len(parts))])
     for param, value in zip(source.params, given, strict=True):
         inside.bind(param.name, value.named(names))
-    inside.run("run")
+    inside.run("run", given)
     results = [
         inside.cast(value, TYPES[dtype]) if isinstance(value, Value) else value
         for value, dtype in zip(inside.results, source.results, strict=True)
