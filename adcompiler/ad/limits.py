@@ -1,29 +1,17 @@
 """Thresholds of differentiation: the unit of each, why it has this value, and what grows if it is larger."""
 
-# -- liveness ----------
-
 # Conditions of the reads of an array, beyond which it counts as always read; the guard has all of them.
 MOST_CONDITIONS = 8
-
-# -- products ----------
 
 # Factors that are written out for each other's derivative: work is the square of it, without two scans.
 SHORT_AXIS = 4
 
-# -- rows ----------
-
 # Elements of a row that is collected whole in each iteration; the stack is as many times larger.
 SHORT_ROW = 8
 
-# -- programs/calculus ----------
-
 TAYLOR_ORDER = 3  # the order from which Taylor mode has fewer operations than nested forward mode
 
-# -- programs/coloring ----------
-
 MOST_TRIED = 32  # numbers of lone rows that are compared: each takes one pass over the entries of the pattern
-
-# -- programs/entries ----------
 
 MOST_FAMILIES = 1024  # families of entries of a program: each is a result, and more take long to compile
 # Positions of an axis that have a family each: coordinates and small matrices; families grow with it.

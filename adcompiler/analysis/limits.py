@@ -1,14 +1,8 @@
 """Limits of proofs: the unit of each, why it has this value, and what grows if it is larger."""
 
-# -- affine ----------
-
 # Terms of a linear form, and steps of a proof; what is longer counts as unknown; compile time grows.
 MOST_TERMS = 32
 
-# -- exact_lengths ----------
-
 MOST_ELEMENTS = 2**57  # elements of an axis: addresses in bytes stay below 2**63, so int64 cannot overflow
-
-# -- loop_order ----------
 
 SHORT_ITERATIONS = 16  # iterations of a loop that is written out in kernels; code grows with it

@@ -18,7 +18,7 @@ from adcompiler.api.transforms import vjp
 from adcompiler.errors import DtypeError, Error, GradientError
 from adcompiler.frames import public
 from adcompiler.ir.types import NUMPY, is_float
-from adcompiler.pytree.containers import mapped
+from adcompiler.pytree.containers import leaves_in
 from adcompiler.pytree.kinds import ArgType
 from adcompiler.runtime.reports.show import default_types
 
@@ -145,7 +145,5 @@ def _check_linear(f: SourceFunction, sample: Sequence[Any]) -> None:
 
 def _flat(gradients: Sequence[Any]) -> np.ndarray:
     """The entries of gradients, of containers too, in one row."""
-    parts: list[np.ndarray] = []
-    for gradient in gradients:
-        mapped(lambda g: parts.append(np.zeros(0) if g is None else np.ravel(g)), gradient)
+    parts = [np.ravel(g) for g in leaves_in(tuple(gradients)) if g is not None]
     return np.concatenate([np.zeros(0), *parts]).astype(float)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from adcompiler.ad.programs.calculus import CALCULUS
 from adcompiler.api.pairs.into import write
 from adcompiler.eager.aggregates.call_cache import MISSED, CallCache
-from adcompiler.errors import DtypeError
+from adcompiler.errors import DtypeError, Error
 from adcompiler.frames import public
 from adcompiler.frontend.lowering.program import Lowered, lower
 from adcompiler.frontend.values.values import Closure
@@ -24,6 +24,7 @@ from adcompiler.runtime.arguments.adapters import answered, interop
 from adcompiler.runtime.arguments.ragged_arrays import refuse
 from adcompiler.runtime.arguments.signature import (
     PLAIN,
+    Handled,
     bind,
     find_hook,
     leaves_out,
@@ -33,6 +34,7 @@ from adcompiler.runtime.arguments.signature import (
 from adcompiler.runtime.programs.batches import batches_of
 from adcompiler.runtime.programs.options import Options
 from adcompiler.runtime.programs.printing import show_prints
+from adcompiler.runtime.programs.program import Bound
 from adcompiler.runtime.programs.traceable import Traceable
 from adcompiler.runtime.reports.explain import explanation
 from adcompiler.runtime.reports.foreign import for_c, for_numba
@@ -89,7 +91,8 @@ class Function(Traceable, Displayed):
         """A call with any arguments, after which there is a fast_path to others like it."""
         if len(args) < len(self.parameters) and leaves_out(self.parameters, args, keywords):
             return self.__call__(*bind(self.__name__, self.parameters, args, keywords))
-        if keywords or not PLAIN.issuperset(map(type, args)):
+        hooks = bool(keywords) or not PLAIN.issuperset(map(type, args))
+        if hooks:
             if "_result" in keywords and all(p.name != "_result" for p in self.parameters):
                 from adcompiler.api.pairs.into import call_into
 
@@ -98,17 +101,25 @@ class Function(Traceable, Displayed):
                 results = self.call_cache(args)
                 if results is not MISSED:
                     return results
-            names = (p.name for p in self.parameters)
-            hook = find_hook((*zip(names, args, strict=False), *keywords.items()))
-            if hook is not None:
-                return answered(hook, self, bind(self.__name__, self.parameters, args, keywords))
-        bound = self.bind(args, keywords)
+        bound = self._bound(args, keywords) if hooks else self.bind(args, keywords)
+        if not isinstance(bound, Bound):
+            return answered(bound, self, bind(self.__name__, self.parameters, args, keywords))
         if self.prints:
             show_prints(self, bound.types, bound.values)
         results = bound.run()
         if not (keywords or self.prints):
             self.__call__ = bound.fast_path(args, self._call)
         return unflatten(bound.structure, results)
+
+    def _bound(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """The program on the arguments of a call, or the argument, or leaf of one, that handles the call."""
+        try:
+            return self.bind(args, keywords, hooks=True)
+        except (Error, Handled):
+            hook = find_hook(self, args, keywords)
+            if hook is None:
+                raise
+            return hook
 
     @public
     def into(self, buffers: Any, *args: Any, **keywords: Any) -> Any:

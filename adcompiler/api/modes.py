@@ -20,7 +20,8 @@ from adcompiler.ir.nodes import Array, Func
 from adcompiler.ir.textform.printer import short_lengths
 from adcompiler.pytree.containers import Container
 from adcompiler.pytree.kinds import ArgType, Types
-from adcompiler.pytree.structures import grafted, leaves, places_of
+from adcompiler.pytree.structures import grafted, places_of
+from adcompiler.pytree.trees import leaves_by_path
 from adcompiler.runtime.arguments.ragged_arrays import check_tangents, refuse
 from adcompiler.runtime.arguments.signature import ArgumentError, Parameter, adapter_in, bind
 from adcompiler.runtime.arguments.tangents import like
@@ -132,7 +133,7 @@ def given_floats(kind: Any, tangent: Any) -> list[bool]:
         return [
             given for pair in zip(kind.parts, tangent.parts, strict=True) for given in given_floats(*pair)
         ]
-    return [isinstance(tangent, ArgType) for _, k in leaves("", kind) if places_of(k) is None]
+    return [isinstance(tangent, ArgType) for _, k in leaves_by_path("", kind) if places_of(k) is None]
 
 
 @public

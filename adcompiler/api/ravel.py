@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from adcompiler.eager.graph.graph import is_variable
-from adcompiler.eager.variable.leaves import Leaf, Tree, built, leaf, leaves, mapped, tree
+from adcompiler.eager.variable.leaves import Leaf, Tree, leaf, tree
 from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.frames import public
 from adcompiler.pytree.containers import Container
+from adcompiler.pytree.trees import built, leaves, map_leaves
 
 Nesting = tuple[Any, ...] | None  # how a container nests; None for a leaf
 
@@ -40,7 +41,7 @@ def ravel(params: Any) -> tuple[np.ndarray, Unravel | UnravelMatrix]:
         return matrix_of(rows), unravel_of(found, rows)
     flats = [one.flat() for one in leaves(found) if one.dtype is not None]
     vector = np.concatenate(flats) if flats else np.empty(0)
-    return vector, Unravel(mapped(Leaf.emptied, found), vector.size)
+    return vector, Unravel(map_leaves(Leaf.emptied, found), vector.size)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -199,4 +200,6 @@ def unravel_of(found: Tree, rows: Sequence[Sequence[Leaf]]) -> UnravelMatrix:
     """The function that goes back."""
     starts = (0, *(int(n) for n in np.cumsum(_sizes(rows))))
     places = {id(block): (i, j) for i, row in enumerate(rows) for j, block in enumerate(row)}
-    return UnravelMatrix(mapped(Leaf.emptied, found), starts, tuple(places[id(one)] for one in leaves(found)))
+    return UnravelMatrix(
+        map_leaves(Leaf.emptied, found), starts, tuple(places[id(one)] for one in leaves(found))
+    )

@@ -57,8 +57,7 @@ class SparseDerivative(Derived):
 
     def at(self, args: Sequence[Any], keywords: dict[str, Any]) -> tuple[SparseProgram, list[Any]]:
         """The program for the types of these arguments, and the values of its inputs."""
-        names = (p.name for p in self.parameters)
-        hook = find_hook((*zip(names, args, strict=False), *keywords.items()))
+        hook = find_hook(self, args, keywords)
         if hook is not None and not is_adapted(hook):
             bind(self.__name__, self.parameters, args, keywords)
             self.trace(())

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from adcompiler.api.function import SourceFunction
-from adcompiler.eager.variable.leaves import Leaf, Tree, beside, built, leaves, tree
+from adcompiler.eager.variable.leaves import Leaf, Tree, tree
 from adcompiler.errors import DtypeError, LimitError, ShapeError, Span
 from adcompiler.fit.checks import SolverError, check_finite
 from adcompiler.fit.limits import MOST_BATCH_PARAMETERS
@@ -18,6 +18,7 @@ from adcompiler.fit.models import numbers_of, split
 from adcompiler.frontend.indexing.annotations import declared
 from adcompiler.frontend.values.values import FunctionValue
 from adcompiler.pytree.containers import Container
+from adcompiler.pytree.trees import beside, built, leaves
 
 CONTAINER = "a parameter in a container is one number for each fit: write f(x, p) with an array for more"
 

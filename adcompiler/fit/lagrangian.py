@@ -10,11 +10,12 @@ from adcompiler.api.compile import composed
 from adcompiler.api.function import Function, SourceFunction
 from adcompiler.api.transforms import compiled
 from adcompiler.api.weighted import Weighted
-from adcompiler.eager.variable.leaves import leaves, tree
+from adcompiler.eager.variable.leaves import tree
 from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.fit.checks import SolverError
 from adcompiler.ir.naming import distinct
 from adcompiler.lazy import cached_property
+from adcompiler.pytree.trees import leaves
 from adcompiler.runtime.arguments.signature import REQUIRED, Parameter
 
 

@@ -1,11 +1,7 @@
 """Limits of solvers: the unit of each, why it has this value, and what grows if it is larger."""
 
-# -- batch_start ----------
-
 # Parameters of a fit in a batch: the normal equations are written out; code is their cube.
 MOST_BATCH_PARAMETERS = 16
-
-# -- batch_waves ----------
 
 # Fits are computed in whole vectors, so that the bits of one do not depend on how many others there are.
 LANES = 16
@@ -14,20 +10,12 @@ FEWEST_WAVE_FITS = 1 << 10  # fits of a wave: enough for all threads, where each
 MOST_WAVE_FITS = 1 << 14  # fits of a wave: few enough for caches, where each has few points
 REFILL_SHARE = 4  # a wave gets new fits when one part in so many has ended: idle lanes against copying
 
-# -- least_squares ----------
-
 MOST_DENSE_ENTRIES = 2**27  # entries of a dense Jacobian, 1 GiB; beyond, an error names the sparse one
-
-# -- problem ----------
 
 # Entries of a Jacobian from which its pattern is looked for, unless asked: the search takes longer.
 SPARSE_ENTRIES = 2**16
 SPARSE_SHARE = 8  # a Jacobian is sparse if it needs at most one in so many of its columns as directions
 
-# -- results ----------
-
 MOST_COVARIANCES = 5000  # parameters of which a covariance matrix is computed, 200 MB; time is their cube
-
-# -- watch ----------
 
 PROGRESS_SECONDS = 0.25  # seconds between two texts of a line of progress: what one can read

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from adcompiler.eager.variable.leaves import Leaf, Tree, beside, built, leaves, mapped, tree
+from adcompiler.eager.variable.leaves import Leaf, Tree, tree
 from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.fit.checks import SolverError, check_finite
 from adcompiler.pytree.containers import opened
+from adcompiler.pytree.trees import beside, built, leaves, map_leaves
 
 
 class Points:
@@ -36,7 +37,7 @@ class Points:
         for one in found:
             check_finite(one.path, one.flat().reshape(one.shape))
         self.start = np.concatenate([one.flat() for one in found]).astype(float)
-        self.tree = mapped(Leaf.emptied, whole)
+        self.tree = map_leaves(Leaf.emptied, whole)
         self.leaves = [one for one in leaves(self.tree) if one.dtype is not None]
         self.sizes = [one.size for one in self.leaves]
         self.bounds = [0, *accumulate(self.sizes)]

@@ -11,7 +11,7 @@ from adcompiler.api.function import Function
 from adcompiler.api.modes import hessian, hvp, jacobian
 from adcompiler.api.sparse import SparseDerivative
 from adcompiler.api.transforms import compiled, value_and_grad
-from adcompiler.eager.variable.leaves import leaves, tree
+from adcompiler.eager.variable.leaves import leaf
 from adcompiler.errors import DtypeError, Error, LimitError, ShapeError
 from adcompiler.fit.limits import SPARSE_ENTRIES, SPARSE_SHARE
 from adcompiler.fit.points import Points
@@ -19,7 +19,7 @@ from adcompiler.fit.watch import Watch
 from adcompiler.ir.loop import Item
 from adcompiler.ir.walk import arrays_of
 from adcompiler.lazy import cached_property
-from adcompiler.pytree.containers import opened
+from adcompiler.pytree.containers import leaves_in, opened
 from adcompiler.runtime.arguments.signature import bind
 
 
@@ -212,19 +212,14 @@ def _position(function: str, names: Sequence[str], wrt: Any) -> int:
 
 def _leaves(value: Any) -> Iterator[Any]:
     """The leaves of a result that have floats, in order."""
-    container = opened(value, "the result")
-    if container is not None:
-        for part in container.parts:
-            yield from _leaves(part)
-    elif value is not None:
-        yield value
+    return (leaf for leaf in leaves_in(value) if leaf is not None)
 
 
 def _dense(value: Any, name: str) -> np.ndarray:
     """A leaf of a result as a vector; arrays of other libraries too."""
     if isinstance(value, np.ndarray | np.floating | float) and np.result_type(value).kind == "f":
         return np.reshape(value, -1)
-    (one,) = leaves(tree(value, name))
+    one = leaf(name, value)
     if one.dtype is None:
         raise DtypeError(f"{name} returns {type(value).__name__}, not floats", remedy="return floats")
     return one.flat()

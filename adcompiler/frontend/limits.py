@@ -1,5 +1,4 @@
 """Limits of sources: the unit of each, why it has this value, and what grows if it is larger."""
-# -- the text: far above real programs, and low enough not to hang ----------
 
 CHARACTERS = 1_000_000  # of a source; time to scan it
 TOKENS = 200_000  # of a source; time to parse it
@@ -9,37 +8,23 @@ TOWER = 1_000  # operators that group to the right: 2**2**2, - - -x, not not x, 
 IDENTIFIER = 1_000  # characters of a name, which messages repeat
 NUMBER = 1_000  # digits of a number: time to convert it is their square
 
-# -- grammar/recovery ----------
-
 MOST_FAULTS = 20  # lines outside of the language that one error lists: each parses the source again
-
-# -- indexing/sequences ----------
 
 MOST_ITEMS = 10_000  # items of a list or tuple that is known at compile time: each is a node
 
-# -- library/functionals ----------
-
 MOST_ORDERS = 20  # the order of a derivative inside the language: operations grow with its square
-
-# -- lowering/loops ----------
 
 # Times that the types of what a loop carries may change until they agree: each lowers the body again.
 MOST_WIDENINGS = 8
 MOST_UNROLLED = 4  # iterations up to which a loop of constant length is written out: code
 
-# -- lowering/program ----------
-
 MOST_RESULTS = 10_000  # arrays and numbers that a function returns: each is an argument of the kernel
-
-# -- lowering/statements ----------
 
 CALL_DEPTH = 100  # calls inside each other: lowering one is a call in Python, whose stack ends
 MOST_CALLS = 10_000  # calls of a program, each of which is inlined: compile time
 MOST_BRANCHES = 10_000  # branches with a return, each of which repeats the code behind it: compile time
 # Iterations with a `break` that stand inside each other where a loop is written out: Python's stack.
 MOST_NESTED = 50
-
-# -- values/operations ----------
 
 MOST_AXES = 32  # axes of an array: what NumPy has before 2.0
 # Bits of constants that are computed exactly; beyond they are floats: 9**9**9 would not end.

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from adcompiler.errors import DtypeError
-from adcompiler.pytree.containers import mapped, opened
-from adcompiler.runtime.arguments.adapters import adapter_of, any_leaf, each_leaf, refuse_beside
+from adcompiler.pytree.containers import leaves_in, mapped, mapped_by_path
+from adcompiler.runtime.arguments.adapters import adapter_of, refuse_beside
 from adcompiler.runtime.arguments.device import is_on_device
 
 
@@ -22,11 +22,11 @@ def call(function: Any, bound: Sequence[Any]) -> Any:
     Raises DtypeError for arrays of several namespaces; NumPy arrays may be mixed with any. Kernels for a CUDA
     device take arrays on the device as they are.
     """
-    if function.backend.startswith("cuda") and any(any_leaf(is_on_device, a) for a in bound):
+    if function.backend.startswith("cuda") and any(map(is_on_device, leaves_in(bound))):
         return function.bind(bound).result()
     into = partial(_into, _namespace(function, bound).__name__)
     named = zip(function.parameters, bound, strict=True)
-    return mapped(into, function(*(a if p.static else each_leaf(_numbers, p.name, a) for p, a in named)))
+    return mapped(into, function(*(a if p.static else mapped_by_path(_numbers, p.name, a) for p, a in named)))
 
 
 @dataclass(frozen=True)
@@ -98,11 +98,9 @@ def _is_ours(value: Any) -> bool:
 
 def _namespaces(values: Sequence[Any]) -> Iterator[Any]:
     """The namespaces of all arrays among some values and their leaves."""
-    for value in values:
+    for value in leaves_in(tuple(values), _is_ours):
         if _is_ours(value):
             yield value.__array_namespace__()
-        elif (container := opened(value, "an argument")) is not None:
-            yield from _namespaces(container.parts)
 
 
 def _into(namespace: str, value: Any) -> Any:

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from adcompiler.errors import DtypeError
-from adcompiler.runtime.arguments.adapters import adapter_of, each_leaf, refuse_beside
+from adcompiler.pytree.containers import mapped_by_path
+from adcompiler.runtime.arguments.adapters import adapter_of, refuse_beside
 
 
 def call(function: Any, bound: Sequence[Any]) -> Any:
     """A call on the numbers; results are NumPy arrays."""
     named = zip(function.parameters, bound, strict=True)
-    return function(*(a if p.static else each_leaf(_numbers, p.name, a) for p, a in named))
+    return function(*(a if p.static else mapped_by_path(_numbers, p.name, a) for p, a in named))
 
 
 def _numbers(name: str, value: Any) -> Any:

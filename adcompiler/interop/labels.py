@@ -17,9 +17,9 @@ import numpy as np
 from adcompiler.eager.graph.graph import is_variable
 from adcompiler.errors import ShapeError
 from adcompiler.interop.axes import InputAxis, LabelOrigin, flow
-from adcompiler.pytree.containers import mapped, opened
+from adcompiler.pytree.containers import leaves_in, mapped, mapped_by_path
 from adcompiler.pytree.structures import arrays_of, unflatten
-from adcompiler.runtime.arguments.adapters import adapter_of, each_leaf, refuse_beside
+from adcompiler.runtime.arguments.adapters import adapter_of, refuse_beside
 from adcompiler.runtime.programs.splitting import wrapped
 
 Along: TypeAlias = "tuple[Coordinates, int]"  # a labelled array and one of its axes
@@ -166,7 +166,7 @@ def _same(one: Any, other: Any) -> bool:
 def call(library: Library, function: Any, bound: Sequence[Any]) -> Any:
     """A call with labelled leaves among the arguments: results have labels where these are known."""
     plain = _plain(library, function, bound)
-    if _has_variable(bound):
+    if any(map(is_variable, leaves_in(bound, is_variable))):
         wrapper(library, function, bound)
         return function(*plain)  # Variables have no labels
     call = function.bind(plain, rows=False)
@@ -205,7 +205,7 @@ def _plain(library: Library, function: Any, bound: Sequence[Any]) -> list[Any]:
     """The arguments, labelled ones as numbers; DtypeError for those of another library."""
     named = zip(function.parameters, bound, strict=True)
     numbers = partial(_numbers, library)
-    return [a if p.static else each_leaf(numbers, p.name, a) for p, a in named]
+    return [a if p.static else mapped_by_path(numbers, p.name, a) for p, a in named]
 
 
 def _numbers(library: Library, name: str, value: Any) -> Any:
@@ -214,11 +214,6 @@ def _numbers(library: Library, name: str, value: Any) -> Any:
     if not _is_of(library, value):
         refuse_beside(name, value, _short(library.__name__))
     return library.plain(f"the argument {name!r}", value)
-
-
-def _has_variable(values: Sequence[Any]) -> bool:
-    containers = (opened(v, "an argument") for v in values if not is_variable(v))
-    return any(map(is_variable, values)) or any(_has_variable(c.parts) for c in containers if c is not None)
 
 
 def _value(value: Any) -> Any:

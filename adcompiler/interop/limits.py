@@ -1,11 +1,7 @@
 """Limits of what other libraries get: unit, reason, and what grows if they are larger."""
 
-# -- dask/graph ----------
-
 # Partial sums of blocks that one task joins: memory of the task; with fewer, there are more tasks.
 MOST_PARTS_JOINED = 8
-
-# -- display ----------
 
 # Operations of a formula that a notebook shows with each function: time of SymPy.
 MOST_SHOWN_OPERATIONS = 120

@@ -1,7 +1,5 @@
 """Thresholds of kernels: the unit of each, why it has this value, and what grows if it is larger."""
 
-# -- emit/block_partition ----------
-
 BLOCK_POINTS = 8192  # points of a block: it stays in cache, and the error of a partial sum grows with it
 SCAN_POINTS = 1024  # points of a block of a parallel scan, which runs all iterations of a loop
 MOST_BLOCKS = 1024  # blocks of a nest: enough for all threads; each has a partial sum
@@ -17,31 +15,19 @@ PARALLEL_POINTS = 65536
 # Points of an iteration of a nest from which loops inside it poll: milliseconds until Ctrl-C.
 POLLED_POINTS = 1 << 22
 
-# -- emit/kernel ----------
-
 # Elements of a row that may be kept in registers, where its length is known; others are spilled.
 SMALL_ROW = 64
-
-# -- emit/traffic ----------
 
 CACHE_BYTES = 1 << 21  # bytes that a nest moves from a cache of level 2; beyond, they come from memory
 FUNCTION_WEIGHT = 60  # simple operations that an exponential or a tanh takes as long as
 SAMPLED_POINTS = 1 << 16  # points of nested loops that are sampled to count iterations: time of a decision
 
-# -- emit/writer ----------
-
 # Characters of a value that is written where it is used once: beyond, it has a line of its own.
 INLINE_WIDTH = 60
 
-# -- schedule/branches ----------
-
 MOST_SWITCHES = 2  # conditions by which a loop is unswitched: each doubles the code
-
-# -- schedule/carried_updates ----------
 
 MOST_STORES = 8  # stores of one iteration in a carried array that are followed: compile time is their square
 MOST_CASES = 2  # conditions that are examined in both cases: each doubles the time of the proof
-
-# -- schedule/diagonals ----------
 
 MOST_PLACES = 8  # places in a row that are read beside each other: each is a case of the kernel

@@ -7,8 +7,9 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from adcompiler.eager.variable.leaves import Leaf, Tree, beside, built, leaves, tree
+from adcompiler.eager.variable.leaves import Leaf, Tree, tree
 from adcompiler.errors import DtypeError, ShapeError
+from adcompiler.pytree.trees import beside, built, leaves
 
 State: TypeAlias = dict[str, Any]
 

@@ -1,56 +1,34 @@
 """Thresholds of passes: the unit of each, why it has this value, and what grows if it is larger."""
 
-# -- algebra/expand ----------
-
 # The exponent of a power that is multiplied out: at most six products, faster than `pow`.
 LARGEST_EXPONENT = 16
-
-# -- algebra/fold ----------
 
 # Elements of a map that is computed again at a place that is read; work of each read.
 MOST_ELEMENTS_AGAIN = 16
 
-# -- algebra/reciprocal ----------
-
 SMALLEST_DIVISOR = 1e-30  # the least constant that becomes a reciprocal: float32 is normal from 1e-38 on
 
-# -- algebra/roots ----------
-
 MOST_ROOTS = 32  # factors and products of factors under roots that are examined: compile time
-
-# -- algebra/terms ----------
 
 # Factors of a product, and terms of a sum, that are compared with each other: compile time is the square.
 MOST_FACTORS = 16
 # Numbers of cores and their reciprocals: products of several stay in the range of float32.
 LARGEST_NUMBER = 2.0**10
 
-# -- arrays/hoist ----------
-
 # Simple operations over one long axis that a loop over another one repeats: an array costs as much.
 MOST_REPEATED = 12
 
-# -- arrays/horizontal_fusion ----------
-
 MOST_SUM_TERMS = 16  # terms of a sum that are compared with each other: compile time is the square
-
-# -- arrays/unroll ----------
 
 # Elements of an axis that is written out: coordinates of points, colours, quaternions; code grows.
 MOST_COORDINATES = 4
 MOST_MADE_ELEMENTS = 400  # elements that unrolling an array may create: compile time
 
-# -- chunks/partition ----------
-
 # Iterations of a loop with a pass over blocks each; of all nested loops, five times as many; tasks.
 MOST_ITERATIONS = 100
 
-# -- known_lengths ----------
-
 # Elements of the longest axis, from which a kernel for the short ones pays its compilation.
 LEAST_LONGEST_LENGTH = 64
-
-# -- order/gemm ----------
 
 # Rows, columns and terms of a product that a library computes: below, calls cost more than they save.
 SHORTEST_LENGTH = 16
@@ -61,8 +39,6 @@ CERTAIN_INTENSITY = 64  # points for each element that only a library stores, fr
 # Size of the result by that of both factors: storing a larger one costs more than the product.
 MOST_RESULT_RATIO = 8
 
-# -- order/interchange ----------
-
 # Iterations of the outer loop from which adding rows pays: the sums are cleared and combined.
 FEWEST_OUTER_ITERATIONS = 512
 SHORTEST_SUM = 16  # elements of a sum: two vectors at a time
@@ -72,29 +48,17 @@ FEWEST_WIDE_ITERATIONS = 32  # iterations from which it pays for such a sum
 # Elements of such a sum for each iteration: clearing more costs more than the iterations save.
 ELEMENTS_AN_ITERATION = 4
 
-# -- order/structural_zeros ----------
-
 MOST_LOOKED_THROUGH = 8  # arrays, one read by the next, that are looked through for zeros: compile time
-
-# -- order/triangles ----------
 
 FEWEST_POINTS = 64  # iterations of the innermost loop, usually points, from which bounds of triangles pay
 FEWEST_ROWS = 32  # rows of a triangle, times matrices, from which they pay
 MOST_MATRICES = 16  # matrices that count for this: further ones make no difference
 
-# -- recurrences/checkpoint ----------
-
 SHORTEST_SPLIT = 16  # iterations up to which a loop of constant length is kept whole: what it saves is small
-
-# -- recurrences/distribute ----------
 
 FEWEST_SPLIT_ITERATIONS = 16  # iterations from which a nest before the loop pays its array
 
-# -- recurrences/stores ----------
-
 # Stores of an iteration in one array that are compared with each other: compile time is the square.
 MOST_STORES = 32
-
-# -- recurrences/sums ----------
 
 MOST_SUMMED_STORES = 8  # stores of an iteration in one array that are looked through: compile time

@@ -8,17 +8,19 @@ lowered), or places of results (`structures.py`). A list of many equal structs i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 
-from adcompiler.errors import DtypeError, LimitError
+from adcompiler.errors import DtypeError, LimitError, ShapeError
 from adcompiler.pytree.records import Records, records, structured
 
-MOST_DEPTH = 64  # containers inside each other
+# Containers inside each other: walks over them are recursive, so a container that holds itself must be
+# refused before Python's stack ends.
+MOST_DEPTH = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +168,39 @@ def opened(value: Any, name: str) -> Container | None:
     return None
 
 
-def mapped(f: Callable[[Any], Any], value: Any) -> Any:
-    """A value, or each leaf of a container, replaced."""
+def mapped(f: Callable[..., Any], value: Any, *others: Any) -> Any:
+    """A value, or each leaf of a container, replaced: by `f` of it and of the leaves of `others`, which nest
+    alike."""
     container = opened(value, "an argument")
-    return f(value) if container is None else container.build([mapped(f, part) for part in container.parts])
+    if container is None:
+        return f(value, *others)
+    columns = [opened(other, "an argument") for other in others]
+    if any(c is None or c.keys != container.keys for c in columns):
+        raise ShapeError("containers nest differently", remedy="give them the same keys and lengths")
+    parts = zip(container.parts, *(c.parts for c in columns if c is not None), strict=True)
+    return container.build([mapped(f, *each) for each in parts])
+
+
+def mapped_by_path(f: Callable[[str, Any], Any], name: str, value: Any) -> Any:
+    """A value, or each leaf of a container, replaced by `f` of its path, as `x['w']` in `x`, and of it."""
+    container = opened(value, name)
+    if container is None:
+        return f(name, value)
+    pairs = zip(container.keys, container.parts, strict=True)
+    return container.build([mapped_by_path(f, name + container.path(key), part) for key, part in pairs])
+
+
+def leaves_in(
+    value: Any, ends: Callable[[Any], bool] = lambda value: False, name: str = "an argument", depth: int = 0
+) -> Iterator[Any]:
+    """A value, or the leaves of a container in order; what `ends` a path is a leaf, whatever is in it."""
+    container = None if ends(value) else opened(value, name)
+    if container is None:
+        yield value
+        return
+    check_depth(depth, name)
+    for key, part in zip(container.keys, container.parts, strict=True):
+        yield from leaves_in(part, ends, name + container.path(key), depth + 1)
 
 
 def _numbers(value: Any, depth: int) -> bool:

@@ -18,6 +18,7 @@ from adcompiler.ir.types import is_float
 from adcompiler.pytree.containers import Container, Ragged, Rows, opened
 from adcompiler.pytree.kinds import ArgType, Static
 from adcompiler.pytree.records import Records
+from adcompiler.pytree.trees import leaves, map_leaves
 
 NOTHING = Static(None)  # the place of what has no derivative
 NO_FLOAT = "use None for values without a derivative"
@@ -26,31 +27,14 @@ NO_FLOAT = "use None for values without a derivative"
 # -- trees of types ----------
 
 
-def leaves(name: str, tree: Any) -> Iterator[tuple[str, Any]]:
-    """The leaves of a tree in order, each with its path from `name`."""
-    if isinstance(tree, Container):
-        for key, part in zip(tree.keys, tree.parts, strict=True):
-            yield from leaves(name + tree.path(key), part)
-    else:
-        yield name, tree
-
-
 def arrays_in(types: Sequence[Any]) -> list[ArgType]:
     """The types of the arrays among the leaves of some arguments: those of the program's inputs."""
-    found: list[ArgType] = []
-    for kind in types:
-        if isinstance(kind, Container):
-            found += arrays_in(kind.parts)
-        elif isinstance(kind, ArgType):
-            found.append(kind)
-    return found
+    return [leaf for kind in types for leaf in leaves(kind) if isinstance(leaf, ArgType)]
 
 
 def is_of_numbers(kind: Any) -> bool:
     """Whether there are no arrays among the leaves of a type but Python numbers."""
-    if isinstance(kind, ArgType):
-        return kind.weak
-    return not isinstance(kind, Container) or all(map(is_of_numbers, kind.parts))
+    return all(leaf.weak for leaf in leaves(kind) if isinstance(leaf, ArgType))
 
 
 def arrays_of(types: Sequence[Any], args: Sequence[Any]) -> list[Any]:
@@ -87,9 +71,7 @@ class Column(tuple[Any, ...]):
 
 def places_of(kind: Any) -> Any:
     """The structure of a gradient: an array for each float, None for what has no derivative."""
-    if isinstance(kind, Container):
-        return kind.map(places_of)
-    return None if isinstance(kind, ArgType) and is_float(kind.dtype) else NOTHING
+    return map_leaves(lambda k: None if isinstance(k, ArgType) and is_float(k.dtype) else NOTHING, kind)
 
 
 # -- structures ------------------------------------------------------------------------------------
@@ -117,7 +99,7 @@ def _nested(structure: Any, remaining: Iterator[Any], axis: int) -> Any:
     if isinstance(structure, Behind):
         return _nested(structure.inner, remaining, axis + structure.axes)
     if isinstance(structure, Rows):
-        arrays = [next(remaining) for _ in range(_places(structure.part))]
+        arrays = [next(remaining) for _ in range(count(structure.part))]
         columns = [_items(a, axis) for a in arrays if a is not None]
         if not columns:
             return None
@@ -138,12 +120,12 @@ def _items(array: Any, axis: int) -> Sequence[Any]:
     return [array[(*before, k)] for k in range(array.shape[axis])]
 
 
-def _places(structure: Any) -> int:
-    """How many arrays have their places in a structure."""
-    if isinstance(structure, Behind):
-        return _places(structure.inner)
-    parts = structure.parts if isinstance(structure, Container) else structure
-    return sum(map(_places, parts)) if isinstance(parts, tuple) else int(structure is None)
+def count(place: Any) -> int:
+    """How many arrays have their places in a structure, or in a tree of types."""
+    if isinstance(place, Behind):
+        return count(place.inner)
+    parts = place.parts if isinstance(place, Container) else place
+    return sum(map(count, parts)) if isinstance(parts, tuple) else int(not isinstance(place, Static))
 
 
 def has_rows(structure: Any) -> bool:
@@ -190,7 +172,7 @@ def flatten(structure: Any, value: Any, name: str = "the result", axis: int = 0)
 def _columns(structure: Rows, value: Any, name: str, axis: int) -> list[Any]:
     """The arrays of a list of equal items; zeros where some have a value and others None."""
     if value is None:
-        return [None] * _places(structure.part)
+        return [None] * count(structure.part)
     if not isinstance(value, tuple | list):
         cause = f"{name} is {structure.what}, but is given a {type(value).__name__}"
         raise ShapeError(cause, remedy="give the values its structure; None stands for a whole container")

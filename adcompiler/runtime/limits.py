@@ -1,39 +1,23 @@
 """Limits of calls and reports: the unit of each, why it has this value, and what grows if it is larger."""
 
-# -- arguments/struct_arrays ----------
-
 MOST_ITEMS_APART = 8  # items of a list that are arguments of their own: each number of items is a program
 
-# -- programs/printing ----------
-
 MOST_PRINTED = 12  # elements of an array that `print` writes out; of others it writes a summary
-
-# -- programs/program ----------
 
 # Lengths of calls with a fast path: each is a table, and making it takes longer than a call.
 MOST_FAST_PATHS = 100
 
-# -- programs/python_constants ----------
-
 MOST_CONSTANTS = 256  # elements of an array that stands in a program as constants: code
 
-# -- programs/splitting ----------
-
 MOST_COTANGENTS_BRANCHED = 3  # cotangents up to which every pattern of None has a branch: they are 2**n
-
-# -- reports/ceilings ----------
 
 CEILING_SECONDS = 0.05  # seconds of each measurement of the machine: more are steadier
 POLYNOMIAL_DEGREE = 16  # the degree of the polynomial that measures arithmetic: loads are few beside it
 # Recurrences side by side that measure arithmetic without vectors: enough to hide latency.
 PARALLEL_CHAINS = 8
 
-# -- reports/cost ----------
-
 KERNEL_SECONDS = 0.2  # seconds of calls of each kernel: more are steadier
 # The part of the least time below which a measurement says that the machine is faster than its ceilings.
 FAST_SHARE = 0.9
-
-# -- reports/why_compiled ----------
 
 MOST_CUTS = 3  # places that an explanation shows: its length

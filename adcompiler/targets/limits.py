@@ -1,54 +1,34 @@
 """Limits of targets: the unit of each, why it has this value, and what grows if it is larger."""
 
-# -- buffers ----------
-
 SMALLEST_BYTES = 1 << 16  # bytes from which an array is kept: the allocator caches smaller ones
 LARGEST_BYTES = 1 << 62  # more bytes than any memory has: NumPy's size would overflow
 MOST_BYTES = 1 << 28  # bytes of arrays that are kept, idle and in use: memory that the process holds
 MOST_ARRAYS = 64  # arrays that are kept: each call searches them
 LINE_BYTES = 64  # bytes of a cache line, and of the longest vectors
 
-# -- cuda/device/arrays ----------
-
 # Bytes of an argument on the host from which a notice says that it is copied in each call.
 NOTICE_FROM = 2**20
 
-# -- cuda/device/memory ----------
-
 GRAIN_BYTES = 512  # bytes to which allocations are rounded, so that memory of one fits the next: waste
 SPARE_SHARE = 8  # spare memory is at most this part, one eighth, of the device's
-
-# -- cuda/emit/device_writer ----------
 
 MOST_LINES = 32  # lines of all copies of an unrolled body, except stores: registers
 LINES_OF_A_CALL = 12  # lines that a call of a function counts as: it needs many registers
 MOST_COPIES = 4  # copies of the body of a loop: registers
 
-# -- cuda/emit/tiles ----------
-
 MOST_TILED_READS = 8  # reads of a loop from shared memory: with more, fewer blocks fit a multiprocessor
 WIDE_TILE_BYTES = 2**15  # bytes of wide tiles: with the others they fit every device's limit for a block
 FEWEST_TILE_ITERATIONS = 8  # iterations of a wide tile: fewer need too many barriers
 
-# -- cuda/plan ----------
-
 FEWEST_SLICE_ITERATIONS = 32  # iterations of a slice of a loop: fewer cost more to combine than they save
 MOST_SLICES = 1024  # slices of a loop: memory of partial sums
 
-# -- cuda/program ----------
-
 FEWEST_CAPTURED_ITERATIONS = 4  # remaining iterations from which capturing a graph pays
-
-# -- cpu/timed ----------
 
 FEWEST_CALLS = 5  # calls of a kernel that is timed, whatever they take
 MOST_CALLS = 1000  # calls of a kernel that is timed, of which the least is taken: time
 
-# -- cpu/threads ----------
-
 MOST_THREADS = 1024  # threads of a call: the pool has a record for each
-
-# -- cpu/kernels ----------
 
 # Predicted time of calls by that of loops, from which loops run: these rarely reach theirs.
 CALLS_SLOWER = 1.1

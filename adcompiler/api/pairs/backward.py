@@ -18,7 +18,7 @@ from adcompiler.ad.programs.duals import Coefficient, completed
 from adcompiler.ad.programs.split import Pattern, pullback
 from adcompiler.api.pairs.into import overlaps_itself
 from adcompiler.api.pairs.pairs import DiffPair, bare, depth, inner, is_marked, nested
-from adcompiler.api.pairs.seeds import cotangents, count, tangents
+from adcompiler.api.pairs.seeds import cotangents, tangents
 from adcompiler.api.pairs.styles import (
     Style,
     checked,
@@ -34,7 +34,7 @@ from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.pytree.containers import Container, Ragged, Rows, opened
 from adcompiler.pytree.kinds import ArgType, Types
-from adcompiler.pytree.structures import arrays_in, places_of, unflatten
+from adcompiler.pytree.structures import arrays_in, count, places_of, unflatten
 from adcompiler.runtime.arguments.adapters import Wrapper, as_numpy
 from adcompiler.runtime.arguments.ragged_arrays import refuse
 from adcompiler.runtime.arguments.refused import refuse_masked

@@ -27,7 +27,7 @@ def call_into(f: Any, result: Any, args: Sequence[Any], keywords: dict[str, Any]
     if result is None or (isinstance(result, str) and result == "numpy"):
         found = f(*args, **keywords)
         return found if result is None else mapped(np.asarray, found)
-    held = find_hook([*((f"argument {k}", a) for k, a in enumerate(args)), *keywords.items()])
+    held = find_hook(f, args, keywords)
     if held is not None and not is_adapted(held):
         raise GraphError(
             f"_result cannot be part of a graph, but an argument is a {type(held).__name__}",

@@ -11,7 +11,7 @@ from adcompiler.eager.aggregates.call_cache import kernel_array
 from adcompiler.eager.graph.graph import is_variable
 from adcompiler.errors import Error, ShapeError
 from adcompiler.frames import public
-from adcompiler.pytree.containers import mapped, opened
+from adcompiler.pytree.containers import leaves_in, mapped, opened
 from adcompiler.runtime.arguments.adapters import agree, is_adapted
 from adcompiler.runtime.arguments.signature import PLAIN
 from adcompiler.runtime.programs.snapshot import snapshot
@@ -141,10 +141,10 @@ def _sum(one: Any, other: Any) -> Any:
 
 def depth(arg: Any) -> int:
     """How deep pairs nest in an argument: 0 without any."""
-    if isinstance(arg, DiffPair):
-        return 1 + max(depth(arg.p), depth(arg.d))
-    container = None if isinstance(arg, np.ndarray | float | int | np.generic) else opened(arg, "an argument")
-    return 0 if container is None else max(map(depth, container.parts), default=0)
+    if isinstance(arg, np.ndarray | float | int | np.generic):
+        return 0
+    pairs = (one for one in leaves_in(arg) if isinstance(one, DiffPair))
+    return max((1 + max(depth(one.p), depth(one.d)) for one in pairs), default=0)
 
 
 def bare(arg: Any, of: Callable[[Any], Any]) -> Any:

@@ -13,7 +13,7 @@ from adcompiler.ir.types import is_float
 from adcompiler.pytree.containers import Container, Ragged, Rows, opened
 from adcompiler.pytree.kinds import ArgType, Static, Types
 from adcompiler.pytree.records import Records
-from adcompiler.pytree.structures import NO_FLOAT, parts_like, stacked
+from adcompiler.pytree.structures import NO_FLOAT, count, parts_like, stacked
 from adcompiler.runtime.arguments.adapters import Wrapper
 from adcompiler.runtime.arguments.ragged_arrays import refuse
 from adcompiler.runtime.arguments.tangents import as_cotangent, fitted
@@ -118,10 +118,3 @@ def _of_items(place: Rows, value: Any, order: int, name: str, first: int, parts:
 
 def _has_float(place: Any) -> bool:
     return isinstance(place, Container) or (isinstance(place, ArgType) and is_float(place.dtype))
-
-
-def count(place: Any) -> int:
-    """How many arrays have their places in a tree of types, or in a structure."""
-    if isinstance(place, Container | tuple):
-        return sum(map(count, place if isinstance(place, tuple) else place.parts))
-    return int(not isinstance(place, Static))

@@ -6,7 +6,6 @@ parameter without an annotation (docs/language.md).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,7 +13,8 @@ import numpy as np
 from adcompiler.eager.graph.graph import is_variable
 from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.ir.types import NUMPY
-from adcompiler.pytree.containers import Container, check_depth, opened
+from adcompiler.pytree.containers import Container
+from adcompiler.pytree.trees import shown, tree_of
 from adcompiler.runtime.arguments.adapters import agree, as_numpy, is_adapted, like
 from adcompiler.runtime.arguments.refused import refuse_masked
 from adcompiler.runtime.arguments.signature import DTYPE_OF
@@ -45,7 +45,7 @@ class Leaf:
         """Something that belongs to the leaf, such as its gradient, as an array of one axis."""
         found = leaf(path, value)
         if found.dtype is None:
-            raise DtypeError(f"{path} is {_shown(value)}", remedy=f"pass floats, as {self.path} has")
+            raise DtypeError(f"{path} is {shown(value)}", remedy=f"pass floats, as {self.path} has")
         if found.shape != self.shape:
             raise ShapeError(
                 f"{path} has shape {found.shape}, but {self.path} has {self.shape}",
@@ -73,18 +73,12 @@ class Leaf:
 Tree: TypeAlias = Container | Leaf
 
 
-def tree(value: Any, path: str, integer: bool = False, depth: int = 0) -> Tree:
-    """A value as a tree; `integer` if a Python int is no float here.
+def tree(value: Any, path: str) -> Tree:
+    """A value as a tree.
 
     Raises DtypeError for leaves that are not real numbers, LimitError for containers that hold themselves.
     """
-    container = opened(value, path)
-    if container is None:
-        return leaf(path, value, integer)
-    check_depth(depth, path)
-    parts = zip(container.keys, container.parts, strict=True)
-    trees = [tree(part, path + container.path(k), container.integer(k), depth + 1) for k, part in parts]
-    return Container(container.kind, container.keys, tuple(trees))
+    return tree_of(value, path, leaf)
 
 
 def leaf(path: str, value: Any, integer: bool = False) -> Leaf:
@@ -113,57 +107,3 @@ def leaf(path: str, value: Any, integer: bool = False) -> Leaf:
     return (
         Leaf(path, value, np.dtype(NUMPY[kind]), array.shape) if kind in ("f32", "f64") else Leaf(path, value)
     )
-
-
-def leaves(found: Tree) -> Iterator[Leaf]:
-    """The leaves of a tree, in order."""
-    if isinstance(found, Leaf):
-        yield found
-    else:
-        for part in found.parts:
-            yield from leaves(part)
-
-
-def mapped(f: Callable[[Leaf], Any], found: Tree) -> Tree:
-    """A tree with each leaf replaced."""
-    return f(found) if isinstance(found, Leaf) else found.map(lambda part: mapped(f, part))
-
-
-def built(found: Tree, values: Iterator[Any]) -> Any:
-    """A container like the tree, of these values."""
-    if isinstance(found, Leaf):
-        return next(values)
-    return found.build([built(part, values) for part in found.parts])
-
-
-def beside(found: Tree, other: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """What stands in `other` at the place of each leaf, with its path; None stands for all of a container.
-
-    Raises ShapeError if the two nest differently.
-    """
-    if isinstance(found, Leaf):
-        yield path, other
-        return
-    parts = [None] * len(found.parts) if other is None else _parts(found, other, path)
-    for key, part, theirs in zip(found.keys, found.parts, parts, strict=True):
-        yield from beside(part, theirs, path + found.path(key))
-
-
-def _parts(container: Container, other: Any, path: str) -> list[Any]:
-    """The parts of a value that nests as a container does, in the container's order."""
-    if container.sequence:  # a list of numbers is not a container, but one next to arrays of rank 0
-        fits = isinstance(other, tuple | list) and len(other) == len(container.parts)
-    elif container.kind is dict:
-        fits = isinstance(other, dict) and other.keys() == set(container.keys)
-    else:
-        fits = all(hasattr(other, key) for key in container.keys)
-    if not fits:
-        raise ShapeError(f"{path} is {_shown(other)}, not {container.what}", remedy="nest it like params")
-    if container.sequence:
-        return list(other)
-    return [other[k] if container.kind is dict else getattr(other, k) for k in container.keys]
-
-
-def _shown(value: Any) -> str:
-    container = opened(value, "it")
-    return f"a {type(value).__name__}" if container is None else container.what

@@ -23,7 +23,7 @@ from adcompiler.explain.nan.anomaly import NanError, anomaly
 from adcompiler.explain.nan.nan_program import explained, traced
 from adcompiler.explain.nan.nan_report import NanExplanation, finite
 from adcompiler.frames import public
-from adcompiler.pytree.containers import mapped
+from adcompiler.pytree.containers import leaves_in, mapped
 from adcompiler.pytree.kinds import Types
 from adcompiler.runtime.arguments.signature import ArgumentError
 
@@ -77,10 +77,7 @@ def _ones(value: Any) -> Any:
 
 def _flat(value: Any) -> list[Any]:
     """The arrays of a nested result, in order."""
-    found: list[Any] = []
-    collect: Callable[[Any], None] = found.append
-    mapped(collect, value)
-    return found
+    return list(leaves_in(value))
 
 
 # -- Python functions of Variables -------------------------------------------------------------------

@@ -20,7 +20,7 @@ from adcompiler.api.vmap import vmap
 from adcompiler.errors import DtypeError, Error, ShapeError
 from adcompiler.frames import public
 from adcompiler.lazy import Memo
-from adcompiler.pytree.containers import mapped, opened
+from adcompiler.pytree.containers import leaves_in, mapped
 
 Axes = tuple[int | None, ...]
 _known: Memo[str, Any] = Memo()
@@ -159,15 +159,9 @@ def pick(value: Any, axis: int | None, where: Any) -> Any:
     return value if axis is None else mapped(lambda a: a[where], value)
 
 
-def leaves(value: Any) -> list[Any]:
-    """The leaves of an argument."""
-    container = opened(value, "an argument")
-    return [value] if container is None else [leaf for part in container.parts for leaf in leaves(part)]
-
-
 def length(value: Any) -> int:
     """The number of cases in an argument."""
-    lengths = {len(leaf) if hasattr(leaf, "__len__") else -1 for leaf in leaves(value)}
+    lengths = {len(leaf) if hasattr(leaf, "__len__") else -1 for leaf in leaves_in(value)}
     if len(lengths) != 1 or -1 in lengths:
         raise ShapeError(
             "an argument with one entry per case must be an array or a container of arrays of equal length",
@@ -178,11 +172,7 @@ def length(value: Any) -> int:
 
 def joined(parts: Sequence[Any]) -> Any:
     """The results of all batches as one."""
-    container = opened(parts[0], "a result")
-    if container is None:
-        return None if parts[0] is None else np.concatenate(parts)
-    columns = zip(*(opened(part, "a result").parts for part in parts), strict=True)  # type: ignore[union-attr]
-    return container.build([joined(column) for column in columns])
+    return mapped(lambda *column: None if column[0] is None else np.concatenate(column), *parts)
 
 
 @public

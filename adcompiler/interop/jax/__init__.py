@@ -16,14 +16,14 @@ from jax.core import Tracer
 from adcompiler.interop import array_api
 from adcompiler.interop.array_api import plain, wrapper
 from adcompiler.interop.jax.function import JaxFunction
-from adcompiler.runtime.arguments.adapters import any_leaf
+from adcompiler.pytree.containers import leaves_in
 
 __all__ = ["JaxFunction", "call", "plain", "wrapper"]
 
 
 def call(function: Any, bound: Sequence[Any]) -> Any:
     """A call with JAX arrays or tracers among the arguments, in order."""
-    traced = any(any_leaf(_is_traced, a) for a in bound)
+    traced = any(map(_is_traced, leaves_in(bound)))
     return function.jax()(*bound) if traced else array_api.call(function, bound)
 
 

@@ -21,7 +21,7 @@ from adcompiler.errors import DtypeError, LimitError
 from adcompiler.frontend.indexing.annotations import declared
 from adcompiler.ir.types import NUMPY, Dtype
 from adcompiler.ir.walk import is_computed
-from adcompiler.pytree.containers import Container, opened
+from adcompiler.pytree.containers import Container, mapped_by_path, opened
 from adcompiler.pytree.kinds import ArgType, Types
 from adcompiler.pytree.structures import arrays_in, arrays_of
 from adcompiler.runtime.arguments.signature import FLOAT, Parameter, bind
@@ -44,7 +44,9 @@ def described(f: Function, args: Sequence[Any], keywords: Mapping[str, Any]) -> 
     bound = bind(f.__name__, f.parameters, args, keywords)
     pairs = list(zip(f.parameters, bound, strict=True))
     given = tuple(_known(f, p, a) if p.static else _gathered(a, p.name) for p, a in pairs)
-    shown = [a if p.static else _shown(a, p.name) for p, a in zip(f.parameters, given, strict=True)]
+    shown = [
+        a if p.static else mapped_by_path(_array, p.name, a) for p, a in zip(f.parameters, given, strict=True)
+    ]
     types, _, _ = f.describe(shown, {}, rows=False)
     _check_doubles(f, types)
     leaves = arrays_of(types, given)
@@ -77,7 +79,7 @@ def lengths(f: Function, found: Program, leaves: Sequence[Any]) -> tuple[int, ..
     of a traced argument."""
     asked = {k for _, k in found.func.counts}
     shown = [
-        _value(leaf, f.__name__, found.func.input_names[k]) if k in asked else _array(leaf)
+        _value(leaf, f.__name__, found.func.input_names[k]) if k in asked else _array("", leaf)
         for k, leaf in enumerate(leaves)
     ]
     for r in found.func.results:
@@ -132,16 +134,8 @@ def _gathered(value: Any, name: str) -> Any:
     return container.build(parts)
 
 
-def _shown(value: Any, name: str) -> Any:
-    """An argument with NumPy arrays of the same types and shapes, without their values."""
-    container = opened(value, name)
-    if container is not None:
-        pairs = zip(container.keys, container.parts, strict=True)
-        return container.build([_shown(part, name + container.path(key)) for key, part in pairs])
-    return _array(value, name)
-
-
-def _array(value: Any, name: str = "") -> Any:
+def _array(name: str, value: Any) -> Any:
+    """An array of NumPy's of the same type and shape, without the values of an array of JAX's."""
     if isinstance(value, jax.Array):
         dtype = KERNEL.get(value.dtype.name)
         if dtype is None:

@@ -6,7 +6,7 @@ with only numbers and NumPy arrays never look for adapters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -14,7 +14,6 @@ import numpy as np
 
 from adcompiler.errors import DtypeError, Error
 from adcompiler.lazy import WeakMemo
-from adcompiler.pytree.containers import opened
 from adcompiler.runtime.arguments.refused import refuse_others
 
 
@@ -127,21 +126,6 @@ def _found(kind: type) -> Adapter | None:
 def _imported(home: str) -> Adapter:
     module: Any = import_module(home)
     return module  # type: ignore[no-any-return]
-
-
-def each_leaf(f: Callable[[str, Any], Any], name: str, value: Any) -> Any:
-    """A value, or each leaf of a container, replaced; `f` is told what it is called, as x['w'] in x."""
-    container = opened(value, name)
-    if container is None:
-        return f(name, value)
-    pairs = zip(container.keys, container.parts, strict=True)
-    return container.build([each_leaf(f, name + container.path(key), part) for key, part in pairs])
-
-
-def any_leaf(holds: Callable[[Any], bool], value: Any) -> bool:
-    """Whether something holds of a value, or of a leaf of a container."""
-    container = opened(value, "an argument")
-    return holds(value) if container is None else any(any_leaf(holds, part) for part in container.parts)
 
 
 def refuse_beside(name: str, value: Any, library: str) -> None:

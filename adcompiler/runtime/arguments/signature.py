@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from types import NoneType
@@ -17,7 +17,7 @@ from adcompiler.frontend.indexing.annotations import declared, is_static
 from adcompiler.frontend.indexing.ragged import RowType, annotated
 from adcompiler.frontend.values.values import Listed
 from adcompiler.ir.types import NUMPY, Dtype, is_float
-from adcompiler.pytree.containers import Container, check_depth, opened
+from adcompiler.pytree.containers import Container, check_depth, leaves_in, opened
 from adcompiler.pytree.kinds import ArgType, Kind, Static
 from adcompiler.runtime.arguments.adapters import Wrapper, adapter_of, as_numpy
 from adcompiler.runtime.arguments.counting import counting
@@ -33,9 +33,14 @@ BOOL = ArgType("bool", (), weak=True)
 EITHER = ArgType("i64", (), weak=True, open=True)  # a Python int for a parameter that may be an integer
 LIMIT = 2**53  # beyond, floats would round
 PLAIN = frozenset((np.ndarray, float, int, bool, np.float64))  # no containers, and no hooks
+NATIVE: Mapping[np.dtype, Dtype] = {dtype: name for name, dtype in NUMPY.items()}  # that kernels take
 DTYPE_OF: Mapping[str, Dtype] = {
     "?": "bool", "f": "f32", "d": "f64", **dict.fromkeys("bBhHiIlLqQ", "i64"),
 }  # fmt: skip
+
+
+class Handled(Exception):  # noqa: N818 (an answer rather than an error)
+    """An argument, or a leaf of one, handles calls: an array of another library, or a Variable."""
 
 
 class ArgumentError(Error, TypeError):
@@ -49,7 +54,8 @@ REQUIRED: Any = inspect.Parameter.empty  # the default of a parameter that has n
 class Parameter:
     """One parameter: `integer` if its annotation makes Python ints integers, `floating` if it makes them
     floats in lists too, `counting` if the program may need an integer for it, `device` if its arrays may be
-    on a CUDA device, `rows` if a list of many equal structs is one struct of arrays."""
+    on a CUDA device, `rows` if a list of many equal structs is one struct of arrays, `hooked` if values that
+    handle calls themselves raise `Handled`."""
 
     name: str
     static: bool
@@ -60,6 +66,7 @@ class Parameter:
     default: Any = REQUIRED
     ragged: RowType | None = None
     counting: bool = False
+    hooked: bool = False
 
 
 def parameters_of(
@@ -128,6 +135,8 @@ def describe(parameter: Parameter, value: Any, depth: int = 0) -> tuple[Kind, An
     if parameter.static:
         return Static(_known(parameter, value)), None
     if parameter.ragged is not None:
+        if parameter.hooked and any(map(handles_calls, leaves_in(value, handles_calls, parameter.name))):
+            raise Handled
         return described(parameter.name, parameter.ragged, value)
     kind = type(value)
     if (value is None or kind is str) and type(parameter.default) in (NoneType, str):
@@ -145,6 +154,8 @@ def describe(parameter: Parameter, value: Any, depth: int = 0) -> tuple[Kind, An
     if kind is not np.ndarray:
         if (container := opened(value, parameter.name)) is not None:
             return _leaves(parameter, container, depth)
+        if parameter.hooked and handles_calls(value):
+            raise Handled
         if hasattr(value, "__adc_call__"):
             raise DtypeError(
                 f"the argument {parameter.name!r} is a {type(value).__name__}",
@@ -172,6 +183,8 @@ def _of_list(parameter: Parameter, value: Any) -> tuple[ArgType, Any]:
 
 def _described(parameter: Parameter, array: np.ndarray, depth: int = 0) -> tuple[Any, Any]:
     """The type of an array, and the array as kernels take it; one of rank 0 is a number."""
+    if (found := _type_of(array)) is not None:
+        return found, array
     dtype = DTYPE_OF.get(array.dtype.char)
     if parameter.device and array.dtype.name in HALVES:
         ones = tuple(n == 1 for n in array.shape)
@@ -187,6 +200,14 @@ def _described(parameter: Parameter, array: np.ndarray, depth: int = 0) -> tuple
     return _array_type(dtype, tuple([n == 1 for n in array.shape])), array
 
 
+def _type_of(array: np.ndarray) -> ArgType | None:
+    """The type of an array that kernels take as it is; None for a number, and what must be converted."""
+    dtype = NATIVE.get(array.dtype)
+    if dtype is None or not array.ndim or not array.flags.aligned:
+        return None
+    return _array_type(dtype, tuple([n == 1 for n in array.shape]))
+
+
 @cache
 def _array_type(dtype: Dtype, ones: tuple[bool, ...]) -> ArgType:
     return ArgType(dtype, ones)
@@ -200,35 +221,25 @@ def as_floats(kind: Kind, integer: bool) -> Kind:
     return FLOAT if kind == ArgType("i64") and not integer else kind
 
 
-def find_hook(named: Iterable[tuple[str, Any]], depth: int = 0) -> Any:
+def handles_calls(value: Any) -> bool:
+    """Whether a value handles calls with it: an array of another library, or a Variable."""
+    kind = type(value)
+    return kind not in PLAIN and (adapter_of(kind) is not None or hasattr(value, "__adc_call__"))
+
+
+def find_hook(function: Any, args: Sequence[Any], keywords: Mapping[str, Any] = {}) -> Any:
     """The argument, or leaf of one, that handles calls: an array of another library, else a Variable."""
-    own: Any = None
-    for name, value in named:
-        if type(value) in PLAIN:
-            continue
-        if adapter_of(type(value)) is not None:
-            return value
-        if hasattr(value, "__adc_call__"):
-            own = value if own is None else own
-            continue
-        container = opened(value, name)
-        if container is not None:
-            check_depth(depth, name)
-            if PLAIN.issuperset(map(type, container.parts)):
-                continue
-            paths = (name + container.path(key) for key in container.keys)
-            found = find_hook(zip(paths, container.parts, strict=True), depth + 1)
-            if found is not None and adapter_of(type(found)) is not None:
-                return found
-            own = found if own is None else own
-    return own
+    names = [p.name for p in function.parameters]
+    named = (*zip(names, args, strict=False), *keywords.items())
+    found = [v for name, value in named for v in leaves_in(value, handles_calls, name) if handles_calls(v)]
+    return next((v for v in found if adapter_of(type(v)) is not None), found[0] if found else None)
 
 
 def adapter_in(function: Any, args: Sequence[Any]) -> Any:
     """The adapter of arrays of another library among the arguments, or in them; None if there are none."""
     if PLAIN.issuperset(map(type, args)):
         return None
-    hook = find_hook(zip((p.name for p in function.parameters), args, strict=False))
+    hook = find_hook(function, args)
     return None if hook is None else adapter_of(type(hook))
 
 
@@ -239,8 +250,7 @@ def wrapper_of(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]) 
     """
     if not keywords and PLAIN.issuperset(map(type, args)):
         return None
-    names = (p.name for p in function.parameters)
-    hook = find_hook((*zip(names, args, strict=False), *keywords.items()))
+    hook = find_hook(function, args, keywords)
     make = None if hook is None else getattr(adapter_of(type(hook)), "wrapper", None)
     if make is None:
         return None
@@ -253,11 +263,16 @@ def _leaves(parameter: Parameter, container: Container, depth: int) -> tuple[Con
     types: list[Any] = []
     values: list[Any] = []
     for key, part in zip(container.keys, container.parts, strict=True):
-        name = parameter.name + container.path(key)
-        leaf = Parameter(name, False, container.integer(key), parameter.device, rows=parameter.rows)
+        known = _type_of(part) if type(part) is np.ndarray else FLOAT if type(part) is float else None
+        if known is not None:
+            types.append(known)
+            values.append(part)
+            continue
         if part is None or type(part) is str:
             types.append(Static(part))
             continue
+        name, integer = parameter.name + container.path(key), container.integer(key)
+        leaf = Parameter(name, False, integer, parameter.device, rows=parameter.rows, hooked=parameter.hooked)
         kind, value = describe(leaf, part, depth + 1)
         types.append(kind)
         values += value if isinstance(kind, Container) else (value,)

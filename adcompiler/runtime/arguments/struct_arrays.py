@@ -18,7 +18,8 @@ from adcompiler.errors import ShapeError
 from adcompiler.ir.types import NUMPY
 from adcompiler.pytree.containers import Container, Rows
 from adcompiler.pytree.kinds import ArgType, Kind
-from adcompiler.pytree.structures import arrays_in, leaves
+from adcompiler.pytree.structures import arrays_in
+from adcompiler.pytree.trees import leaves_by_path, map_leaves
 
 
 def stacked(
@@ -79,16 +80,12 @@ def _column(values: Sequence[Any], kind: ArgType) -> np.ndarray | None:
 
 def _lifted(kind: Any) -> Any:
     """The type of all items: each array has an axis more."""
-    if isinstance(kind, Container):
-        return kind.map(_lifted)
-    return replace(kind, ones=(False, *kind.ones)) if isinstance(kind, ArgType) else kind
+    return map_leaves(lambda k: replace(k, ones=(False, *k.ones)) if isinstance(k, ArgType) else k, kind)
 
 
 def _lowered(kind: Any) -> Any:
     """The type of one item."""
-    if isinstance(kind, Container):
-        return kind.map(_lowered)
-    return replace(kind, ones=kind.ones[1:]) if isinstance(kind, ArgType) else kind
+    return map_leaves(lambda k: replace(k, ones=k.ones[1:]) if isinstance(k, ArgType) else k, kind)
 
 
 # -- which lists are structs of arrays ----------
@@ -168,7 +165,9 @@ def converted(given: Any, kind: Any, values: Iterator[Any], name: str) -> Iterat
     elif isinstance(kind, Rows) and not isinstance(given, Rows):
         item = _lowered(kind.part)
         items = [list(converted(part, item, values, name)) for part in given.parts]
-        for column, (path, leaf) in zip(zip(*items, strict=True), leaves(name + "[:]", item), strict=True):
+        for column, (path, leaf) in zip(
+            zip(*items, strict=True), leaves_by_path(name + "[:]", item), strict=True
+        ):
             yield _demanded(_column(column, leaf), path, column)
     elif isinstance(given, Container):
         for key, one, other in zip(given.keys, given.parts, kind.parts, strict=True):

@@ -13,7 +13,8 @@ from adcompiler.ir.types import NUMPY, Dtype
 from adcompiler.pytree.containers import Container
 from adcompiler.pytree.kinds import ArgType
 from adcompiler.pytree.records import Records
-from adcompiler.pytree.structures import flatten, leaves, places_of, unflatten
+from adcompiler.pytree.structures import flatten, places_of, unflatten
+from adcompiler.pytree.trees import leaves_by_path
 from adcompiler.runtime.arguments import adapters
 from adcompiler.runtime.arguments.adapters import adapter_of, as_numpy
 from adcompiler.runtime.arguments.device import describe_on_device, is_on_device
@@ -39,7 +40,7 @@ def flat(tangent: Any, args: Sequence[Any], kind: Any, name: str) -> list[Any]:
     """The tangents of an argument's floats `args`, each in its shape and dtype, and with its own labels if it
     has some; None stays None."""
     tangents = flatten(places_of(kind), tangent, f"the tangent of {name}")
-    floats = [(path, k) for path, k in leaves(name, kind) if places_of(k) is None]
+    floats = [(path, k) for path, k in leaves_by_path(name, kind) if places_of(k) is None]
     triples = zip(tangents, args, floats, strict=True)
     return [d if d is None else _own(d, a, k, path) for d, a, (path, k) in triples]
 

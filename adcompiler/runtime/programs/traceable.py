@@ -50,6 +50,7 @@ class Traceable:
     def _forget(self) -> None:
         """Begin without programs, which are made when they are needed."""
         self._each_item = tuple(replace(p, rows=False) for p in self.parameters)  # for calls without rows
+        self._hooked = tuple(replace(p, hooked=True) for p in self.parameters)
         self._programs: Memo[Types, Program] = Memo()
         self._list_types: Memo[Types, Types] = Memo()  # where lists of integers are decided
         self._derived: Memo[Any, Any] = Memo()
@@ -84,14 +85,16 @@ class Traceable:
         self._last = types
 
     def describe(
-        self, args: Sequence[Any], keywords: Mapping[str, Any], rows: bool = True
+        self, args: Sequence[Any], keywords: Mapping[str, Any], rows: bool = True, hooks: bool = False
     ) -> tuple[Types, list[Any], bool]:
-        """The types of a call, its values, and whether all are numbers; without `rows`, item by item."""
+        """The types of a call, its values, and whether all are numbers; without `rows`, item by item. With
+        `hooks`, arguments that handle calls raise `Handled`."""
         bound = bind(self.__name__, self.parameters, args, keywords)
         types: list[Any] = []
         values: list[Any] = []
         plain, undecided = True, False
-        for parameter, arg in zip(self.parameters if rows else self._each_item, bound, strict=True):
+        parameters = self._hooked if hooks else self.parameters if rows else self._each_item
+        for parameter, arg in zip(parameters, bound, strict=True):
             kind, value = describe(parameter, arg)
             types.append(kind)
             if isinstance(kind, ArgType):
@@ -108,12 +111,14 @@ class Traceable:
             plain = all(map(is_of_numbers, found))
         return found, values, plain
 
-    def bind(self, args: Sequence[Any], keywords: Mapping[str, Any] = {}, rows: bool = True) -> Bound:
-        """The program for the types of a call, on its arguments; without `rows`, item by item.
+    def bind(
+        self, args: Sequence[Any], keywords: Mapping[str, Any] = {}, rows: bool = True, hooks: bool = False
+    ) -> Bound:
+        """The program for the types of a call, on its arguments, described as `describe` says.
 
         Raises ShapeError for lengths that do not fit.
         """
-        types, values, plain = self.describe(args, keywords, rows)
+        types, values, plain = self.describe(args, keywords, rows, hooks)
         return self.specialise(types, values).bind(values, plain, types)
 
     def with_integer_lists(self, types: Types) -> Types:

@@ -11,7 +11,8 @@ import numpy as np
 from adcompiler.errors import DtypeError, Error
 from adcompiler.ir.types import is_float
 from adcompiler.pytree.kinds import ArgType, Kind, Static, Types
-from adcompiler.pytree.structures import arrays_in, leaves
+from adcompiler.pytree.structures import arrays_in
+from adcompiler.pytree.trees import leaves_by_path
 
 WORDS = ("an integer array", "an integer"), ("a boolean array", "a boolean")
 
@@ -57,7 +58,7 @@ def _position(name: str, parameters: Sequence[str], one: Any, types: Types) -> i
 def _refuse_integers(name: str, parameters: Sequence[str], types: Types) -> None:
     """Refuse to differentiate if only integers or booleans were given, perhaps meant as floats."""
     for parameter, kind in zip(parameters, types, strict=True):
-        for path, leaf in leaves(parameter, kind):
+        for path, leaf in leaves_by_path(parameter, kind):
             if isinstance(leaf, ArgType) and not is_float(leaf.dtype):
                 what = WORDS[leaf.dtype == "bool"][not leaf.ones]
                 raise DtypeError(

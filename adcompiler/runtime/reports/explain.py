@@ -16,7 +16,7 @@ from adcompiler.ir.textform import printer
 from adcompiler.ir.types import NUMPY, Dtype, is_float
 from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, is_computed, postorder
 from adcompiler.pytree.kinds import ArgType, Static, Types
-from adcompiler.pytree.structures import leaves
+from adcompiler.pytree.trees import leaves_by_path
 from adcompiler.runtime.programs.program import Derivative
 from adcompiler.runtime.programs.splitting import SplitProgram
 from adcompiler.runtime.programs.traceable import Traceable
@@ -107,7 +107,7 @@ def _gradients(f: Traceable, types: Types, known: Mapping[int, bool]) -> Iterato
     """One for each argument, and for each part of a container; `known` are the inputs asked for."""
     numbers = count()
     for parameter, given in zip(f.parameters, types, strict=True):
-        for name, kind in leaves(parameter.name, given):
+        for name, kind in leaves_by_path(parameter.name, given):
             flows = known.get(next(numbers)) if isinstance(kind, ArgType) else None
             yield Flow(name, bool(flows), None if flows else _why_not(kind, flows))
 

@@ -16,7 +16,7 @@ from adcompiler.frontend.values.values import Closure
 from adcompiler.ir.nodes import Apply, Func, Input
 from adcompiler.ir.types import is_float
 from adcompiler.pytree.kinds import Static, Types
-from adcompiler.pytree.structures import leaves
+from adcompiler.pytree.trees import leaves_by_path
 from adcompiler.runtime.limits import MOST_CUTS
 from adcompiler.runtime.programs.wrt import ArgumentNameError
 from adcompiler.runtime.reports.cut_words import words
@@ -39,7 +39,7 @@ def why_none(f: Any, name: str, *args: Any) -> str:
     Error for a value that is not a parameter.
     """
     types = f._shown(args)
-    kinds = {n: k for p, t in zip(f.parameters, types, strict=True) for n, k in leaves(p.name, t)}
+    kinds = {n: k for p, t in zip(f.parameters, types, strict=True) for n, k in leaves_by_path(p.name, t)}
     parts = [n for n in kinds if n == name or n.startswith((f"{name}[", f"{name}."))]
     if not parts:
         listed = ", ".join(kinds)
