@@ -32,6 +32,11 @@ class Linear:
         return Linear({a: f * factor for a, f in self.terms.items()} if factor else {})
 
     @property
+    def atoms(self) -> list[Element]:
+        """The atoms other than 1."""
+        return [a for a in self.terms if a is not None]
+
+    @property
     def constant(self) -> int | None:
         """The value of a form without atoms."""
         return None if set(self.terms) - {None} else self.terms.get(None, 0)
@@ -39,12 +44,12 @@ class Linear:
     @property
     def axes(self) -> frozenset[int]:
         """The axes that the form depends on."""
-        return frozenset(k for a in self.terms if a is not None for k in a.axes)
+        return frozenset(k for a in self.atoms for k in a.axes)
 
     def element(self) -> Element:
         """The form as an element: axes first, then sizes, then the constant."""
         order = sorted(
-            (a for a in self.terms if a is not None),
+            self.atoms,
             key=lambda a: (not a.axes, min(a.axes, default=0), a.number if isinstance(a, Size) else -1),
         )
         parts: list[tuple[Element, int]] = [(a, self.terms[a]) for a in order]

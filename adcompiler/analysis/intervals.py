@@ -46,17 +46,25 @@ def never_negative(form: Linear, ranges: Ranges, facts: Iterable[Linear]) -> boo
     positive = frozenset(
         m for m in _moduli(form) if never_negative(linear(m) - linear_constant(1), ranges, known)
     )
-    for one in (form, *(form - fact for fact in facts)):
+    for one in (form, *(form - fact for fact in facts if _is_akin(form, fact))):
         low = lowest(one, ranges, positive)
         if low is None:
             continue
         if _is_nonnegative(low):
             return True
         for fact in known:
+            if not _is_akin(low, fact):
+                continue
             bound = lowest(low - fact, ranges, positive)
             if bound is not None and _is_nonnegative(bound):
                 return True
     return False
+
+
+def _is_akin(form: Linear, fact: Linear) -> bool:
+    """Whether two forms have an atom with the same sign: only then may one less the other be simpler."""
+    others = form.terms
+    return any(a is not None and f * others.get(a, 0) > 0 for a, f in fact.terms.items())
 
 
 def _iterations(form: Linear, ranges: Ranges) -> list[Linear]:
@@ -86,7 +94,7 @@ def lowest(form: Linear, ranges: Ranges, positive: frozenset[Element] = frozense
     """A lower bound without indices; None if it is unknown. The range of an inner index may depend on outer
     ones, and some moduli are known to be `positive`."""
     for _ in range(MOST_TERMS):
-        indices = [a for a in form.terms if a is not None and (a.axes or a in ranges)]
+        indices = [a for a in form.terms if a is not None and (a.axes or a in ranges or _numerator(a))]
         if not indices:
             return form
         atom = max(indices, key=lambda a: ranges[a].depth if a in ranges else 0)  # the innermost first
@@ -100,8 +108,11 @@ def lowest(form: Linear, ranges: Ranges, positive: frozenset[Element] = frozense
 
 
 def _least(atom: Element, ranges: Ranges) -> Linear | None:
-    """A lower bound of an index, or of a remainder."""
-    return linear_constant(0) if atom in ranges or _remainder(atom) else None
+    """A lower bound of an index, or of a remainder: that of -2 by n is n - 2 or greater."""
+    modulus, numerator = _remainder(atom), _numerator(atom)
+    if modulus is not None and numerator is not None and numerator.value < 0:
+        return linear(modulus) + linear(numerator)
+    return linear_constant(0) if atom in ranges or modulus else None
 
 
 def _most(atom: Element, ranges: Ranges, positive: frozenset[Element]) -> Linear | None:
@@ -111,6 +122,9 @@ def _most(atom: Element, ranges: Ranges, positive: frozenset[Element]) -> Linear
     modulus = _remainder(atom)
     if modulus is None:
         return None
+    numerator = _numerator(atom)
+    if numerator is not None and numerator.value >= 0:
+        return linear(numerator)
     most = linear(modulus) - linear_constant(1)
     if is_const(modulus) or modulus in positive:
         return most
@@ -124,6 +138,12 @@ def _remainder(atom: Element) -> Element | None:
         if isinstance(modulus, Size) or (is_const(modulus) and modulus.value > 0):
             return modulus
     return None
+
+
+def _numerator(atom: Element) -> Const | None:
+    """The numerator of the remainder of a constant by a size."""
+    numerator = atom.args[0] if isinstance(atom, Apply) and _remainder(atom) else None
+    return numerator if isinstance(numerator, Const) else None
 
 
 def _is_nonnegative(form: Linear) -> bool:

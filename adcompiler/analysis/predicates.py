@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import cache
 from math import isfinite
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from adcompiler.ir.nodes import Apply, Const, Element, Index, Select, const, is_const, neutral
 from adcompiler.ir.types import is_float
-from adcompiler.ir.walk import is_computed, operands, postorder
+from adcompiler.ir.walk import elements_of, is_computed, operands, postorder
 from adcompiler.ops.build import apply
 from adcompiler.ops.table import TABLE
 
@@ -20,6 +21,60 @@ OPPOSITE = {  # what holds where a comparison does not
 MIRRORED = {  # a comparison with its operands exchanged
     "less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal",
 }  # fmt: skip
+
+
+def without_negation(condition: Element) -> Element:
+    """The comparison of integers that holds where a negated one does not; any other condition as it is."""
+    match condition:
+        case Apply(op="logical_not", args=(Apply(op=op, args=args),)) if op in OPPOSITE:
+            return apply(OPPOSITE[op], *args) if args[0].dtype == "i64" else condition
+    return condition
+
+
+Conditions = tuple[tuple[Element, bool], ...]  # a conjunction: each condition once, and whether it holds
+ALWAYS: Conditions = ()
+
+
+def meet(a: Conditions, b: Conditions) -> Conditions:
+    """The conditions common to two lists."""
+    return tuple(c for c in a if c in b)
+
+
+def join(a: Conditions, b: Conditions) -> Conditions:
+    """The facts that hold under both."""
+    return (*a, *(c for c in b if c not in a))
+
+
+def facts(guard: Element, holds: bool) -> Conditions:
+    """The facts implied by a guard that holds, or does not."""
+    found: dict[tuple[Element, bool], None] = {}
+    work = [(guard, holds)]
+    while work:
+        part, true = work.pop()
+        if isinstance(part, Apply) and part.op == "logical_not":
+            work.append((part.args[0], not true))
+        elif isinstance(part, Apply) and part.op == ("logical_and" if true else "logical_or"):
+            work.extend((a, true) for a in reversed(part.args))
+        else:
+            found[part, true] = None
+    return tuple(found)
+
+
+def needed_under(
+    roots: Iterable[Element], here: Conditions = ALWAYS, counts: Callable[[Element], bool] = lambda _: True
+) -> dict[Element, Conditions]:
+    """The conditions under which each element below `roots` is needed, if these are needed under `here`. Of
+    the guards of selects, those that `counts` are conditions."""
+    roots = tuple(roots)
+    found: dict[Element, Conditions] = dict.fromkeys(roots, here)
+    for element in reversed(elements_of(roots)):
+        where = found[element]
+        sides = [where] * len(element.args)
+        if isinstance(element, Select) and counts(element.guard):
+            sides[1:] = (join(where, facts(element.guard, holds)) for holds in (True, False))
+        for arg, side in zip(element.args, sides, strict=True):
+            found[arg] = meet(found[arg], side) if arg in found else side
+    return found
 
 
 def conditions(op: str, body: Element) -> list[Element]:

@@ -18,6 +18,8 @@ POLLED_POINTS = 1 << 22
 # Elements of a row that may be kept in registers, where its length is known; others are spilled.
 SMALL_ROW = 64
 
+MOST_EDGE = 8  # iterations at one end of a loop that run with all conditions; loops that are cut grow longer
+
 CACHE_BYTES = 1 << 21  # bytes that a nest moves from a cache of level 2; beyond, they come from memory
 FUNCTION_WEIGHT = 60  # simple operations that an exponential or a tanh takes as long as
 SAMPLED_POINTS = 1 << 16  # points of nested loops that are sampled to count iterations: time of a decision

@@ -320,6 +320,12 @@ def unsigned(made: Expr) -> Expr:
     return Call("uint64", (made,))
 
 
+def signed(made: Expr) -> Expr:
+    """The number that `unsigned` converts."""
+    assert isinstance(made, Call)
+    return made.args[0]
+
+
 def counted(axis: str, size: Expr, body: Sequence[Stmt] = (), kind: Kind = "elements") -> For:
     """A loop from 0 to a length."""
     return For(axis, unsigned(literal(0)), unsigned(size), [*body], kind=kind)

@@ -1,5 +1,8 @@
 """Thresholds of passes: the unit of each, why it has this value, and what grows if it is larger."""
 
+# Conditions around an element from which proofs follow: compile time is their square.
+MOST_FACTS = 24
+
 # The exponent of a power that is multiplied out: at most six products, faster than `pow`.
 LARGEST_EXPONENT = 16
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from adcompiler.ir.nodes import Func
 from adcompiler.passes.algebra.canonical import canonical
+from adcompiler.passes.algebra.decide import decide
 from adcompiler.passes.algebra.expand import expand
 from adcompiler.passes.algebra.factor import factor
 from adcompiler.passes.algebra.fold import fold
@@ -39,7 +40,7 @@ OPTIMISE: tuple[Pass, ...] = (
 PREPARE: tuple[Pass, ...] = (
     expand,
     unroll,
-    fold,
+    decide,
     inline,
     roots,
     factor,

@@ -336,7 +336,11 @@ def _rolled(context: Context, x: Value, shift: AnyValue, axis: int, span: Span) 
     n = context.sizes.find(x.shape[axis])
     if unit(n):
         return x
-    by = apply("remainder", integer_of(context, "the shift of roll", shift, span), n)
+    by = integer_of(context, "the shift of roll", shift, span)
+    if is_const(by, -1):
+        by = combine("subtract", n, const(1, "i64"))
+    elif not is_const(by, 1):  # a shift by 1 is right for any length
+        by = apply("remainder", by, n)
     index = combine("subtract", Index(axis), by)
     kept, entered = (replaced(x, axis, n, i).element for i in (index, combine("add", index, n)))
     return Value(x.shape, select(apply("less", Index(axis), by), entered, kept), x.weak)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from adcompiler.analysis.affine import Linear, linear, linear_constant
+from adcompiler.analysis.lengths import simplest
 from adcompiler.errors import ParseError, Span
 from adcompiler.frontend.values.open_axes import ONE, open_axes
 from adcompiler.frontend.values.operations import Context
@@ -117,6 +118,7 @@ def sliced(context: Context, part: SliceValue, size: Element, axis: int, span: S
     length = stepped(span_length, abs(step))
     if not _never_negative(part) and not (open_axes(length) and sure(linear(span_length))):
         length = combine("maximum", length, ZERO)
+    length = simplest(length)
     if not is_const(length) and is_single(part):
         context.sizes.single.add(length)
     index: Element = ZERO if is_const(length, 1) else Index(axis)

@@ -7,19 +7,22 @@ partial sum per block, and these are added in order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from adcompiler.analysis.loop_order import is_short
+from adcompiler.analysis.predicates import ALWAYS, join, meet
 from adcompiler.ir.nodes import Accumulate, Array, Element, Input, Read, Reduce, Shape
 from adcompiler.ir.nodes import Call as ArrayCall
 from adcompiler.kernels.emit import calls
 from adcompiler.kernels.emit.kernel import Buffer, Kernel, over_blocks
 from adcompiler.kernels.emit.names import Names
 from adcompiler.kernels.emit.parallel_scan import ParallelScan, ParallelScanWriter
+from adcompiler.kernels.emit.range_cuts import cut, edges
 from adcompiler.kernels.emit.recurrence import recurrence
 from adcompiler.kernels.emit.statements import Statements, neutral, update
 from adcompiler.kernels.emit.writer import Row, Writer, zero
-from adcompiler.kernels.schedule.branches import ALWAYS, cases, meet
+from adcompiler.kernels.schedule.branches import cases
 from adcompiler.kernels.schedule.diagonals import Tie, at, elsewhere, tied_places
 from adcompiler.kernels.schedule.materialise import Scheduled
 from adcompiler.kernels.schedule.schedule_tree import (
@@ -52,6 +55,8 @@ from adcompiler.loopir.nodes import (
     Var,
     counted,
     literal,
+    signed,
+    unsigned,
 )
 
 
@@ -69,6 +74,7 @@ class Emitter(Statements):
     """
 
     fills = True  # rows, before the diagonals of a matrix
+    cuts = True  # loops, where conditions matter only near their ends
 
     def __init__(self, made: Scheduled, allocates: bool = True, divides: bool = False) -> None:
         self.allocates, self.divides = allocates, divides
@@ -371,14 +377,47 @@ class Emitter(Statements):
         for task, ties in found.items():
             task.known = elsewhere(task.known, ties)
             writer.expect(task.elements)
-        writer.open(loop, For(f"i{loop.number}", *limits))
-        self.body(writer, loop.body, partial)
-        writer.close()
+        self.iterate(writer, loop, limits, partial)
         for task, ties in found.items():
             task.known = known[task]
             for indices, value in (at(task, loop.number, tie, ties) for tie in ties):
                 writer.expect((*indices, value))
                 self.put(writer, task.array, indices, value)
+
+    def iterate(
+        self, writer: Writer, loop: Loop, limits: tuple[Expr, Expr], partial: dict[Task, str]
+    ) -> None:
+        """Write one loop, with its inside apart if conditions matter only near its ends."""
+        found = cut(writer, loop) if self.cuts else None
+        if found is None:
+            writer.open(loop, For(f"i{loop.number}", *limits))
+            self.body(writer, loop.body, partial)
+            writer.close()
+            return
+        whole = signed(limits[0]), signed(limits[1])
+        inside = found.limits(loop, writer, whole)
+        head, place = edges(loop, whole, inside)
+        with self.uncut():
+            writer.open(loop, head)
+            writer.add(place)
+            self.body(writer, loop.body, partial)
+            writer.close()
+        known = {t: t.known for t in loop.tasks}
+        for task in loop.tasks:
+            task.known = join(task.known, found.known)
+        writer.expect(e for t in loop.tasks for e in t.elements)
+        writer.open(found.inside(loop), For(f"i{loop.number}", unsigned(inside[0]), unsigned(inside[1])))
+        self.body(writer, loop.body, partial)
+        writer.close()
+        for task in loop.tasks:
+            task.known = known[task]
+
+    @contextmanager
+    def uncut(self) -> Iterator[None]:
+        """Write loops as they are."""
+        before, self.cuts = self.cuts, False
+        yield
+        self.cuts = before
 
     def diagonals(self, writer: Writer, loop: Loop, task: Task) -> list[Tie]:
         """The few places of a row that conditions single out, if nothing reads the row while it is

@@ -11,12 +11,13 @@ from typing import Any
 
 from adcompiler.analysis.affine import Linear, linear, linear_constant, shifted
 from adcompiler.analysis.intervals import Range, never_negative, up_to
-from adcompiler.ir.nodes import Apply, Array, Const, Element, Index, Map, Read, Select, Size, const, is_const
+from adcompiler.analysis.predicates import Conditions
+from adcompiler.ir.nodes import Apply, Array, Const, Element, Index, Read, Select, Size, const, is_const
 from adcompiler.ir.origins import emitted
 from adcompiler.ir.types import DTYPES, Dtype, is_float
-from adcompiler.ir.walk import elements_of, postorder, rewrite
+from adcompiler.ir.walk import elements_of, postorder
 from adcompiler.kernels.limits import INLINE_WIDTH
-from adcompiler.kernels.schedule.branches import Conditions
+from adcompiler.kernels.schedule.numbers import stood
 from adcompiler.kernels.schedule.schedule_tree import UNNUMBERED, Loop
 from adcompiler.loopir.nodes import (
     Access,
@@ -417,10 +418,10 @@ class Writer:
     def proven(self, index: Element, size: Element) -> bool:
         """Whether an index is inside an axis by the ranges of the loops that it depends on, and those outside
         of these: a read may stand outside of all other loops, which may have no iteration."""
-        at = linear(self.stood(index))
-        form = linear(size) - at - linear_constant(1)
+        at = linear(stood(index, self.stands))
+        form = linear(stood(size, self.stands)) - at - linear_constant(1)
         axes = at.axes | form.axes
-        loops = [loop for loop in (*self.around, *self.loops) if not is_const(loop.size, 0)]
+        loops = [self.known_loop(loop) for loop in (*self.around, *self.loops) if not is_const(loop.size, 0)]
         last = max((k for k, loop in enumerate(loops) if loop.number in axes), default=-1)
         loops = loops[: last + 1]
         if not axes <= {loop.number for loop in loops}:
@@ -430,17 +431,10 @@ class Writer:
             self.inside[key] = _hold((at, form), loops)
         return self.inside[key]
 
-    def stood(self, index: Element) -> Element:
-        """An index with the numbers that it reads, if these follow from the loops around."""
-
-        def known(element: Element) -> Element:
-            array = element.array if isinstance(element, Read) else None
-            while array in self.stands:
-                array = self.stands[array]
-            scalar = isinstance(array, Map) and not array.rank and array.dtype == "i64"
-            return self.stood(array.body) if isinstance(array, Map) and scalar else element
-
-        return rewrite((index,), known)[0]
+    def known_loop(self, loop: Loop) -> Loop:
+        """A loop with the numbers that its size reads, if these follow from the loops around."""
+        size = stood(loop.size, self.stands)
+        return loop if size is loop.size else replace(loop, size=size)
 
 
 def _hold(forms: Sequence[Linear], loops: Sequence[Loop]) -> bool:

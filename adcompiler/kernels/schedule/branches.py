@@ -13,7 +13,15 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import TypeVar
 
-from adcompiler.analysis.predicates import decides, is_scalar
+from adcompiler.analysis.predicates import (
+    ALWAYS,
+    Conditions,
+    decides,
+    facts,
+    is_scalar,
+    meet,
+    needed_under,
+)
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Apply, Array, Call, Element, Read, Select
 from adcompiler.ir.walk import elements_of, postorder, read_by, rewrite
@@ -21,8 +29,6 @@ from adcompiler.kernels.limits import MOST_SWITCHES
 from adcompiler.ops.costs import costly
 
 N = TypeVar("N", bound="Array | Element")
-Conditions = tuple[tuple[Element, bool], ...]  # a conjunction: each condition once, and whether it holds
-ALWAYS: Conditions = ()
 
 
 @dataclass
@@ -38,7 +44,7 @@ def needs(roots: Iterable[Array], order: Sequence[Array]) -> Needs:
     found = Needs(dict.fromkeys(roots, ALWAYS))
     for array in reversed(order):
         here = found.arrays.get(array, ALWAYS)
-        own = _within(array, here)
+        own = needed_under(array.elements, here, decides)
         for element, where in own.items():
             if isinstance(element, Read):
                 _meet(found.arrays, element.array, where)
@@ -56,49 +62,11 @@ def _meet(found: dict[N, Conditions], key: N, where: Conditions) -> None:
     found[key] = meet(found[key], where) if key in found else where
 
 
-def meet(a: Conditions, b: Conditions) -> Conditions:
-    """The conditions common to two lists."""
-    return tuple(c for c in a if c in b)
-
-
-def join(a: Conditions, b: Conditions) -> Conditions:
-    """The facts that hold under both."""
-    return (*a, *(c for c in b if c not in a))
-
-
 def _whole(array: Array) -> Sequence[Array]:
     """The arrays that a loop or a call reads entirely."""
     if isinstance(array, Item):
         return array.loop.operands
     return array.operands if isinstance(array, Call) else ()
-
-
-def _within(array: Array, here: Conditions) -> dict[Element, Conditions]:
-    """The conditions under which each element of an array is needed, if the array is needed under `here`."""
-    found: dict[Element, Conditions] = dict.fromkeys(array.elements, here)
-    for element in reversed(elements_of(array.elements)):
-        where = found[element]
-        sides = [where] * len(element.args)
-        if isinstance(element, Select) and decides(element.guard):
-            sides[1:] = (join(where, facts(element.guard, holds)) for holds in (True, False))
-        for arg, side in zip(element.args, sides, strict=True):
-            _meet(found, arg, side)
-    return found
-
-
-def facts(guard: Element, holds: bool) -> Conditions:
-    """The facts implied by a guard that holds, or does not."""
-    found: dict[tuple[Element, bool], None] = {}
-    work = [(guard, holds)]
-    while work:
-        part, true = work.pop()
-        if isinstance(part, Apply) and part.op == "logical_not":
-            work.append((part.args[0], not true))
-        elif isinstance(part, Apply) and part.op == ("logical_and" if true else "logical_or"):
-            work.extend((a, true) for a in reversed(part.args))
-        else:
-            found[part, true] = None
-    return tuple(found)
 
 
 def assume(elements: tuple[Element, ...], known: Conditions) -> tuple[Element, ...]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from adcompiler.analysis.affine import linear, linear_constant
-from adcompiler.analysis.intervals import Ranges, never_negative
+from adcompiler.analysis.affine import Linear, linear, linear_constant
+from adcompiler.analysis.intervals import never_negative
 from adcompiler.analysis.predicates import ties
 from adcompiler.analysis.regions import LOGIC
 from adcompiler.ir.loop import Item
@@ -39,6 +39,7 @@ from adcompiler.ir.walk import (
     substitute,
 )
 from adcompiler.kernels.limits import MOST_CASES, MOST_STORES
+from adcompiler.kernels.schedule.numbers import UNKNOWN, Numbers
 from adcompiler.ops.build import apply
 from adcompiler.passes.algebra.fold import folded
 
@@ -85,21 +86,21 @@ class InPlace:
         return [*(store.array for store in self.stores), *(() if self.base is None else (self.base,))]
 
 
-def in_place(slot: Array, result: Array, ranges: Ranges) -> InPlace | None:
+def in_place(slot: Array, result: Array, numbers: Numbers = UNKNOWN) -> InPlace | None:
     """The stores that make `result` of a carried value or of what an inner loop made of it; None if there are
     none."""
-    if (found := stores(slot, result, ranges)) is not None:
+    if (found := stores(slot, result, numbers)) is not None:
         return InPlace(tuple(found))
     for base in arrays_read(result) if isinstance(result, Map) and result.rank else ():
         fits = isinstance(base, Item) and (base.shape, base.dtype) == (slot.shape, slot.dtype)
-        if fits and (found := stores(base, result, ranges)) is not None:
+        if fits and (found := stores(base, result, numbers)) is not None:
             return InPlace(tuple(found), base)
     return None
 
 
-def stores(slot: Array, result: Array, ranges: Ranges) -> list[CarriedStore] | None:
-    """The stores that turn `slot` into `result`; None if it differs at more than a few places. `ranges` bound
-    the iterations' numbers."""
+def stores(slot: Array, result: Array, numbers: Numbers) -> list[CarriedStore] | None:
+    """The stores that turn `slot` into `result`; None if it differs at more than a few places. `numbers` are
+    those of the iterations around."""
     if not isinstance(result, Map) or not result.rank:
         return None
     found: list[CarriedStore] = []
@@ -109,14 +110,14 @@ def stores(slot: Array, result: Array, ranges: Ranges) -> list[CarriedStore] | N
         split = _split(slot, indices, body)
         if split is None:
             if all(i is None for i in indices):
-                part = _part(slot, result, ranges)
+                part = _part(slot, result, numbers)
                 return None if part is None else [part]
             found.append(_store(result, indices, body))
         else:
             axis, places = split
             for place in places:
                 there = (*indices[:axis], place, *indices[axis + 1 :])
-                work.append((there, folded(substitute(body, {axis: place}), ranges)))
+                work.append((there, folded(substitute(body, {axis: place}), numbers.ranges, numbers.stood)))
         if len(found) + len(work) > MOST_STORES:
             return None
     return found
@@ -208,7 +209,7 @@ def _store(result: Map, indices: tuple[Element | None, ...], body: Element) -> C
     )
 
 
-def _part(slot: Array, result: Map, ranges: Ranges) -> CarriedStore | None:
+def _part(slot: Array, result: Map, numbers: Numbers) -> CarriedStore | None:
     """The store of a part of one axis with bounds that the iteration computes, if nothing else changes."""
     own, body = element_of(slot), _seen_through(slot, result.body)
     for axis, size in enumerate(result.shape):
@@ -222,9 +223,9 @@ def _part(slot: Array, result: Map, ranges: Ranges) -> CarriedStore | None:
         if any(rewrite((case,), _without_zeros)[0] is not own for case in cases):
             continue
         ends = dict(bounds)
-        start = _larger(ends.get("start", ZERO), ZERO, ranges)
-        stop = _smaller(ends.get("stop", size), size, ranges)
-        length = _larger((linear(stop) - linear(start)).element(), ZERO, ranges)
+        start = _larger(ends.get("start", ZERO), ZERO, numbers)
+        stop = _smaller(ends.get("stop", size), size, numbers)
+        length = _larger((linear(stop) - linear(start)).element(), ZERO, numbers)
         inside = substitute(_where(body, found, bounds, set()), {axis: apply("add", Index(axis), start)})
         shape = (*result.shape[:axis], length, *result.shape[axis + 1 :])
         places = tuple(AxisRange(start, length) if k == axis else None for k in range(result.rank))
@@ -232,12 +233,17 @@ def _part(slot: Array, result: Map, ranges: Ranges) -> CarriedStore | None:
     return None
 
 
-def _larger(x: Element, y: Element, ranges: Ranges) -> Element:
-    return x if never_negative(linear(x) - linear(y), ranges, ()) else apply("maximum", x, y)
+def _is_sure(form: Linear, numbers: Numbers) -> bool:
+    """Whether a form is not negative in all iterations."""
+    return never_negative(linear(numbers.stood(form.element())), numbers.ranges, ())
 
 
-def _smaller(x: Element, y: Element, ranges: Ranges) -> Element:
-    return x if never_negative(linear(y) - linear(x), ranges, ()) else apply("minimum", x, y)
+def _larger(x: Element, y: Element, numbers: Numbers) -> Element:
+    return x if _is_sure(linear(x) - linear(y), numbers) else apply("maximum", x, y)
+
+
+def _smaller(x: Element, y: Element, numbers: Numbers) -> Element:
+    return x if _is_sure(linear(y) - linear(x), numbers) else apply("minimum", x, y)
 
 
 def _where(body: Element, found: Mapping[Element, Bound], bounds: Set[Bound], false: Set[str]) -> Element:

@@ -9,11 +9,11 @@ same value.
 from __future__ import annotations
 
 from adcompiler.analysis.affine import shifted
-from adcompiler.analysis.predicates import ties
+from adcompiler.analysis.predicates import Conditions, join, ties
 from adcompiler.ir.nodes import Element, Index, Map
 from adcompiler.ir.walk import postorder, substitute
 from adcompiler.kernels.limits import MOST_PLACES
-from adcompiler.kernels.schedule.branches import Conditions, assume, join
+from adcompiler.kernels.schedule.branches import assume
 from adcompiler.kernels.schedule.schedule_tree import Task
 
 Tie = tuple[Element, Element]  # the condition that an axis is at a place, and the place

@@ -8,13 +8,13 @@ inside each loop. Values read in the same iteration stay in registers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce as fold_left
 from itertools import chain, count
 
-from adcompiler.analysis.intervals import Range, Ranges, up_to
 from adcompiler.analysis.loop_order import long_axes, loop_order
+from adcompiler.analysis.predicates import ALWAYS, Conditions, meet
 from adcompiler.ir import loop as loop_node
 from adcompiler.ir.bodies import Replace, const_places, fresh, standing
 from adcompiler.ir.loop import Item, Slot
@@ -41,8 +41,9 @@ from adcompiler.ir.walk import (
     rewrite,
     substitute,
 )
-from adcompiler.kernels.schedule.branches import ALWAYS, Conditions, Needs, meet, needs
+from adcompiler.kernels.schedule.branches import Needs, needs
 from adcompiler.kernels.schedule.carried_updates import InPlace, in_place, scattered
+from adcompiler.kernels.schedule.numbers import Numbers
 from adcompiler.kernels.schedule.rows import with_rows
 from adcompiler.kernels.schedule.schedule_tree import (
     UNNUMBERED,
@@ -83,13 +84,13 @@ CPU = Style(
 
 def schedule(func: Func, style: Style = CPU) -> Schedule:
     """The loop nests of `func`."""
-    return _arranged(func.roots, {}, count(), style, settled_orders(func))
+    return _arranged(func.roots, {}, Numbers(count()), style, settled_orders(func))
 
 
 def _arranged(
     roots: Sequence[Array],
     given: Mapping[Array, object],
-    numbers: Iterator[int],
+    numbers: Numbers,
     style: Style,
     orders: Mapping[Array, tuple[int, ...]] | None = None,
 ) -> Schedule:
@@ -203,9 +204,9 @@ class _Open(Replace):
         return super()._loop(loop_node.Loop(loop.length, inits, scanned, consts, *rest))
 
 
-def _recurrence(loop: loop_node.Loop, numbers: Iterator[int], style: Style) -> Recurrence:
+def _recurrence(loop: loop_node.Loop, numbers: Numbers, style: Style) -> Recurrence:
     """A loop with its body opened and scheduled."""
-    number = -1 - next(numbers)
+    number = -1 - next(numbers.fresh)
     step, *slots = loop.slots
     places = const_places(loop)  # read by lengths in the body
     consts, stand = tuple(places.values()), fresh("i64", ())
@@ -219,21 +220,19 @@ def _recurrence(loop: loop_node.Loop, numbers: Iterator[int], style: Style) -> R
     given: dict[Array, object] = dict.fromkeys((*carried, *rows, *consts))
     before: Schedule | None = None
     if loop.test is not None:
-        before = _arranged(roots[-1:], given, numbers, style)
+        before = _arranged(roots[-1:], given, numbers.inside(loop, number, consts), style)
         for task in before.tasks:
             task.stored, task.within = task.array.rank > 0, 0  # the iteration may read it
         given |= dict.fromkeys(t.array for t in before.tasks)
-    ranges: dict[Element, Range] = {}
-    if loop.length is not None:
-        ranges[Index(number)] = up_to(loop.length)
+    inner = numbers.inside(loop, number, consts)
 
     def arranged(roots: Sequence[Array]) -> tuple[Schedule, tuple[Array | InPlace, ...]]:
         pairs = zip(carried, roots, strict=False)
         outs = roots[len(carried) : len(carried) + len(loop.outs)]
-        updates = tuple(_update(s, r, roots, ranges) for s, r in pairs)
+        updates = tuple(_update(s, r, roots, inner) for s, r in pairs)
         made = [a for u in updates for a in (u.arrays if isinstance(u, InPlace) else [u])]
         made += _placing([u for u in updates if isinstance(u, InPlace)], {*arrays_of([*made, *outs]), *given})
-        return _arranged([*made, *outs], given, numbers, style), updates
+        return _arranged([*made, *outs], given, inner, style), updates
 
     made = arranged(roots)
     opened, (iteration, updates) = with_rows(roots, made, arranged) if style.rows else (roots, made)
@@ -255,9 +254,9 @@ def _recurrence(loop: loop_node.Loop, numbers: Iterator[int], style: Style) -> R
     )
 
 
-def _update(slot: Array, result: Array, roots: Sequence[Array], ranges: Ranges) -> Array | InPlace:
+def _update(slot: Array, result: Array, roots: Sequence[Array], numbers: Numbers) -> Array | InPlace:
     """The update of a carried array by an iteration: a new array, a sum to add in place, or stores."""
-    found = in_place(slot, result, ranges)
+    found = in_place(slot, result, numbers)
     if found is not None:
         return found
     if isinstance(result, Accumulate):  # it starts from zeros, not from what is carried
@@ -274,7 +273,7 @@ def _placing(updates: Sequence[InPlace], known: Collection[object]) -> list[Arra
 class _Placer:
     """Builds the loops, and records the readers of each task."""
 
-    def __init__(self, tasks: Sequence[Task], numbers: Iterator[int], style: Style) -> None:
+    def __init__(self, tasks: Sequence[Task], numbers: Numbers, style: Style) -> None:
         self.numbers, self.style = numbers, style
         by_array: dict[Array, Task] = {}
         for task in tasks:
@@ -325,7 +324,7 @@ class _Placer:
             item = items[p]
             if isinstance(item, Loop) and item.admits(wanted):
                 return p
-        wanted.number = next(self.numbers)
+        wanted.number = next(self.numbers.fresh)
         items.append(wanted)
         return len(items) - 1
 

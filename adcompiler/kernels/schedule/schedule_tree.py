@@ -8,7 +8,15 @@ from itertools import groupby
 
 from adcompiler.analysis.affine import shifted
 from adcompiler.analysis.loop_order import is_short
-from adcompiler.analysis.predicates import MIRRORED, conditions, guarded
+from adcompiler.analysis.predicates import (
+    ALWAYS,
+    MIRRORED,
+    Conditions,
+    conditions,
+    guarded,
+    join,
+    without_negation,
+)
 from adcompiler.ir import loop as loop_node
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import (
@@ -30,7 +38,7 @@ from adcompiler.ir.nodes import (
     neutral,
 )
 from adcompiler.ir.walk import elements_of, is_computed, substitute
-from adcompiler.kernels.schedule.branches import ALWAYS, Conditions, Needs, assume, join
+from adcompiler.kernels.schedule.branches import Needs, assume
 from adcompiler.kernels.schedule.carried_updates import InPlace
 from adcompiler.ops.build import apply
 
@@ -58,6 +66,7 @@ def without(op: str, body: Element, dropped: Sequence[Element]) -> Element:
 
 def bound(condition: Element, axis: int, outer: frozenset[int]) -> Bound | None:
     """The bound that a condition imposes on a loop over `axis`, if the loops `outer` around it decide it."""
+    condition = without_negation(condition)
     if not (isinstance(condition, Apply) and condition.op in STRICTER and condition.args[0].dtype == "i64"):
         return None
     (x, y), op = condition.args, condition.op

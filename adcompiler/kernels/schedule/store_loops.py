@@ -33,20 +33,20 @@ def _stored_before(slot: Array, result: Array, roots: Sequence[Array]) -> Array 
         return None
     readers = [a for a in arrays_of(roots) if found in arrays_read(a)]
     alone = len({a.loop if isinstance(a, Item) else a for a in readers}) == 1
-    return found if alone and in_place(slot, found, {}) is not None else None
+    return found if alone and in_place(slot, found) is not None else None
 
 
 def _last_loop(slot: Array, result: Array) -> Array | None:
     """What the last inner loop makes of a carried array."""
     if isinstance(result, Item):
         return result
-    update = in_place(slot, result, {})
+    update = in_place(slot, result)
     return None if update is None else update.base
 
 
 def _as_loop(slot: Array, stored: Array) -> Array:
     """The stores as the only iteration of a loop over what they change."""
-    update = in_place(slot, stored, {})
+    update = in_place(slot, stored)
     assert update is not None
     changed = slot if update.base is None else update.base
     place = like(changed)

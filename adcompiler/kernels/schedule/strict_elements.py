@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from adcompiler.analysis.predicates import join
 from adcompiler.ir.nodes import Array, Element, Read
 from adcompiler.ir.walk import elements_of
-from adcompiler.kernels.schedule.branches import join
 from adcompiler.kernels.schedule.schedule_tree import Recurrence, Schedule, Task
 from adcompiler.ops.decisions import is_repeatable
 from adcompiler.passes.algebra.strict import is_strict

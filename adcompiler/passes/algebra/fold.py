@@ -6,13 +6,13 @@ Not x + 0 (which turns -0.0 into 0.0), and never x * 0 (which hides inf and NaN)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from adcompiler.ad.guards import support
-from adcompiler.analysis.affine import linear, linear_constant
+from adcompiler.analysis.affine import Linear, linear, linear_constant
 from adcompiler.analysis.intervals import Range, Ranges, facts_of, never_negative, up_to
 from adcompiler.analysis.predicates import OPPOSITE
 from adcompiler.ir.loop import Item, Loop, inside
@@ -59,35 +59,44 @@ _LAST = {"f64": (-np.inf, np.inf), "f32": (-np.inf, np.inf), "i64": (-(2**63), 2
 
 def fold(func: Func) -> Func:
     """The same program, with operations folded that constants decide."""
-    return _Fold().func(func)
+    return Fold().func(func)
 
 
-def folded(element: Element, ranges: Ranges | None = None) -> Element:
-    """An element, with operations folded that constants or the ranges of iteration numbers decide."""
-    return rewrite((element,), _Fold(ranges=ranges).element)[0]
+def folded(
+    element: Element, ranges: Ranges | None = None, seen: Callable[[Element], Element] | None = None
+) -> Element:
+    """An element, with operations folded that constants or the ranges of iteration numbers decide. `seen` is
+    a condition in terms of these numbers."""
+    fold = Fold(ranges=ranges)
+    fold.seen = seen or fold.seen
+    return rewrite((element,), fold.element)[0]
 
 
-class _Fold(Rewriter):
+class Fold(Rewriter):
+    """Folds what constants, conditions that are `known` to hold and `ranges` of iteration numbers decide."""
+
     def __init__(self, known: frozenset[Element] = frozenset(), ranges: Ranges | None = None) -> None:
         super().__init__()
-        self.known, self.ranges = known, ranges or {}  # conditions that hold, and ranges of iteration numbers
+        self.known, self.ranges = known, ranges or {}
+        self.seen: Callable[[Element], Element] = lambda condition: condition
 
     def inner(self, loop: Loop | Ruled) -> Rewriter:
         """A rewriter that knows what holds in an iteration: the loop is not empty, and the numbers of this
         iteration and the enclosing ones are below the loops' lengths."""
         if not isinstance(loop, Loop) or loop.length is None:
-            return _Fold()
+            return type(self)()
         step, first = Read(loop.slots[0], ()), len(loop.slots) - len(loop.consts)
         places = dict(zip(loop.consts, loop.slots[first:], strict=True))
         around = frozenset(c for c in self.known if not read_by((c,)))
         length = folded(loop.length)
         if any(a not in places for a in read_by((length,))):  # it reads a slot of the enclosing loop
-            return _Fold(around)
+            return type(self)(around)
         length = inside(length, places)
         iterations = apply("less", const(0, "i64"), length)
         ranges = dict(self.numbers_in(places))
         depth = max((r.depth for r in ranges.values()), default=-1) + 1
-        return _Fold(around | {iterations}, {**ranges, step: replace(up_to(length), depth=depth)})
+        known = {iterations, *_values(places)}
+        return type(self)(around | known, {**ranges, step: replace(up_to(length), depth=depth)})
 
     def numbers_in(self, places: Mapping[Array, Array]) -> Iterator[tuple[Element, Range]]:
         """The known ranges of iteration numbers that an inner loop reads from slots, given the arrays of
@@ -95,13 +104,15 @@ class _Fold(Rewriter):
         for whole, slot in places.items():
             number = whole.body if isinstance(whole, Map) else None if whole.rank else Read(whole, ())
             found = None if number is None else self.ranges.get(number)
-            if found is not None and not read_by(a for a in found.last.terms if a is not None):
-                yield Read(slot, ()), found
+            if found is not None and all(a in places for a in read_by(found.last.atoms)):
+                terms = {a and inside(a, places): factor for a, factor in found.last.terms.items()}
+                yield Read(slot, ()), replace(found, last=Linear(terms))
 
     def holds(self, element: Element) -> bool:
         """Whether a condition holds in every iteration of the enclosing loop."""
         if element in self.known:
             return True
+        element = self.seen(element) if element.dtype == "bool" else element
         facts = facts_of(element) if self.decides(element) else []
         return bool(facts) and all(never_negative(fact, self.ranges, ()) for fact in facts)
 
@@ -111,6 +122,7 @@ class _Fold(Rewriter):
 
     def fails(self, element: Element) -> bool:
         """Whether a condition holds in no iteration of the enclosing loop."""
+        element = self.seen(element) if element.dtype == "bool" else element
         if not self.decides(element) or not isinstance(element, Apply):
             return False
         if element.op == "equal" and element.args[0].dtype == "i64":
@@ -133,6 +145,8 @@ class _Fold(Rewriter):
         if isinstance(array, Reduce) and array.op in ("max", "min"):
             array = _repeated(array)
         if isinstance(array, Reduce) and array.op == "sum":
+            if is_const(array.body, 0):
+                return Map(array.shape, array.body)
             array = _masked(array)
         array = _proved(array)
         if isinstance(array, Reduce):
@@ -186,6 +200,14 @@ class _Fold(Rewriter):
                     return _greater(element)
                 return _offset(element) if element.dtype == "i64" else _identity(element)
         return element
+
+
+def _values(places: Mapping[Array, Array]) -> Iterator[Element]:
+    """What slots of integers are equal to, in terms of other slots, given the arrays of the slots."""
+    for whole, slot in places.items():
+        value = whole.body if isinstance(whole, Map) and not whole.rank else None
+        if isinstance(value, Apply) and value.dtype == "i64" and all(a in places for a in read_by((value,))):
+            yield apply("equal", Read(slot, ()), inside(value, places))
 
 
 def _once(array: Reduce) -> Array:

@@ -28,6 +28,7 @@ class TeamEmitter(Emitter):
     """Writes loops that threads share, iteration by iteration."""
 
     fills = False  # threads share the loop over a row, or have one point of it each
+    cuts = False  # threads of a warp take one way
 
     def __init__(self, made: Scheduled, narrow: Collection[int] = ()) -> None:
         self.narrow = narrow

@@ -1,0 +1,168 @@
+"""Decide conditions, minima and maxima of integers by the ranges of axes and by the conditions around them.
+
+An element of an array is computed only where its axes have points: in `array (i < n) {...}` the size n is at
+least 1, so min(1, n) is 1, and i < n holds. Inside of a select, its condition holds, or does not. What is
+left are the conditions that single out parts of an axis, such as the first element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial, reduce
+
+from adcompiler.analysis.affine import Linear, linear, linear_constant
+from adcompiler.analysis.intervals import Ranges, facts_of, never_negative, up_to
+from adcompiler.analysis.predicates import OPPOSITE, Conditions, needed_under
+from adcompiler.ir.nodes import (
+    Apply,
+    Array,
+    Const,
+    Element,
+    Func,
+    Index,
+    Input,
+    Select,
+    const,
+    is_const,
+    select,
+)
+from adcompiler.ir.origins import follow
+from adcompiler.ir.walk import elements_of, operands, with_args, with_elements
+from adcompiler.ops.build import apply
+from adcompiler.passes.algebra.fold import Fold
+from adcompiler.passes.limits import MOST_FACTS
+
+COMPARISONS = frozenset((*OPPOSITE, "equal"))
+
+
+def decide(func: Func) -> Func:
+    """The same program, without conditions, minima and maxima of integers that ranges decide."""
+    return Decide(known=frozenset()).func(func)
+
+
+class Decide(Fold):
+    """Folds, with the ranges of the axes of each array."""
+
+    def array(self, array: Array) -> Array:
+        if (
+            not isinstance(array, Input)
+            and (array.domain or self.ranges)
+            and any(map(_is_open, elements_of(array.elements)))
+        ):
+            array = with_elements(array, lambda elements: self.decided(array, elements), lambda shape: shape)
+        return super().array(array)
+
+    def decided(self, array: Array, elements: tuple[Element, ...]) -> tuple[Element, ...]:
+        """Elements at the points of an array's domain."""
+        depth = max((r.depth for r in self.ranges.values()), default=-1) + 1
+        ranges = dict(self.ranges)
+        ranges |= {Index(k): replace(up_to(n), depth=depth + k) for k, n in enumerate(array.domain)}
+        around = [r.last for r in ranges.values() if r.step == 1]
+        around += [fact for condition in self.known for fact in facts_of(condition)]
+        under = needed_under(elements)
+        found: dict[Element, Element] = {}
+        for e in elements_of(elements):
+            made = with_args(e, tuple(found[a] for a in e.args)) if e.args else e
+            if _is_open(made) or (isinstance(made, Select) and _is_conjunction(made.guard)):
+                made = _Here(ranges, [*around, *_facts(under[e], found)]).simpler(made)
+            found[e] = self.element(made) if made is not e else made
+        follow(found)
+        return tuple(found[e] for e in elements)
+
+
+class _Here:
+    """What is known at the points where an element is needed: ranges, and forms that are not negative."""
+
+    def __init__(self, ranges: Ranges, facts: Sequence[Linear]) -> None:
+        self.ranges, self.facts = ranges, facts[:MOST_FACTS]
+
+    def sure(self, form: Linear) -> bool:
+        """Whether a form is not negative."""
+        return never_negative(form, self.ranges, self.facts)
+
+    def simpler(self, made: Element) -> Element:
+        """A simpler form of an integer operation, a comparison of integers, or a select by several
+        conditions."""
+        if isinstance(made, Select):
+            return select(self.conjunction(made.guard), made.then, made.otherwise)
+        return self.decided(made) if isinstance(made, Apply) else made
+
+    def conjunction(self, guard: Element) -> Element:
+        """Conditions without those that follow from the others."""
+        parts = list(dict.fromkeys(operands(guard, "logical_and")))
+        for part in parts[::-1]:
+            others = [p for p in parts if p is not part]
+            if isinstance(part, Apply) and _is_open(part):
+                facts = [fact for other in others for fact in facts_of(other)]
+                parts[parts.index(part)] = _Here(self.ranges, [*facts, *self.facts]).decided(part)
+            parts = [p for p in dict.fromkeys(parts) if not is_const(p, True)]
+        if any(is_const(p, False) for p in parts):
+            return const(False, "bool")
+        return reduce(partial(apply, "logical_and"), parts) if parts else const(True, "bool")
+
+    def decided(self, made: Apply) -> Element:
+        """A simpler form of an integer operation or of a comparison of integers."""
+        if made.op in ("minimum", "maximum"):
+            x, y = made.args
+            less, more = (x, y) if made.op == "minimum" else (y, x)
+            difference = linear(y) - linear(x)
+            return less if self.sure(difference) else more if self.sure(difference * -1) else made
+        if made.op in COMPARISONS:
+            return self.comparison(made)
+        return _reduced(made)
+
+    def comparison(self, made: Apply) -> Element:
+        """A comparison that is decided, or without a maximum that is positive where it holds."""
+        if self.holds(made):
+            return const(True, "bool")
+        if self.fails(made):
+            return const(False, "bool")
+        x, y = made.args
+        if made.op == "less" and isinstance(y, Apply) and y.op == "maximum" and self.sure(linear(x)):
+            inner = [a for a in y.args if not is_const(a, 0)]
+            if len(inner) == 1:
+                return apply("less", x, inner[0])
+        return made
+
+    def holds(self, condition: Apply) -> bool:
+        """Whether a comparison holds."""
+        forms = facts_of(condition)
+        return bool(forms) and all(map(self.sure, forms))
+
+    def fails(self, condition: Apply) -> bool:
+        """Whether a comparison does not hold."""
+        if condition.op == "equal":
+            distance = linear(condition.args[0]) - linear(condition.args[1])
+            one = linear_constant(1)
+            return self.sure(distance - one) or self.sure(distance * -1 - one)
+        opposite = apply(OPPOSITE[condition.op], *condition.args)
+        return isinstance(opposite, Apply) and self.holds(opposite)
+
+
+def _is_open(element: Element) -> bool:
+    """Whether an element is an operation on integers that ranges may decide or shorten."""
+    if not isinstance(element, Apply) or not element.args or element.args[0].dtype != "i64":
+        return False
+    if element.op in COMPARISONS or element.op in ("minimum", "maximum"):
+        return True
+    return element.op in ("add", "subtract") and not any(isinstance(a, Const | Index) for a in element.args)
+
+
+def _is_conjunction(element: Element) -> bool:
+    return isinstance(element, Apply) and element.op == "logical_and"
+
+
+def _facts(conditions: Conditions, found: dict[Element, Element]) -> list[Linear]:
+    """The forms that are not negative under conditions, which may have been simplified."""
+    facts: list[Linear] = []
+    for condition, holds in conditions:
+        now = found.get(condition, condition)
+        facts += facts_of(now if holds else apply("logical_not", now))
+    return facts
+
+
+def _reduced(made: Apply) -> Element:
+    """A sum of integers with terms that cancel each other left out."""
+    form = linear(made).element()
+    return form if len(elements_of((form,))) < len(elements_of((made,))) else made

@@ -1,0 +1,34 @@
+"""Simple expressions of lengths have the same values."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adcompiler.analysis.lengths import simplest
+from adcompiler.interpreter.reference import length
+from adcompiler.ir.nodes import Size, const
+from adcompiler.ops.build import apply
+
+N = Size(0)
+NUMBERS = st.integers(-5, 9).map(lambda k: const(k, "i64"))
+OPERATIONS = st.sampled_from(("add", "subtract", "minimum", "maximum"))
+LENGTHS = st.recursive(
+    NUMBERS | st.just(N),
+    lambda parts: st.builds(lambda op, x, y: apply(op, x, y), OPERATIONS, parts, parts),
+    max_leaves=8,
+)
+
+
+@given(LENGTHS)
+def test_a_simple_length_has_the_same_value_for_every_size(made):
+    found = simplest(made)
+    assert all(length(found, (n,)) == length(made, (n,)) for n in range(100))
+
+
+def test_lengths_of_slices_of_slices():
+    zero, one, two = (const(k, "i64") for k in range(3))
+    shorter = apply("maximum", apply("subtract", N, one), zero)  # x[1:]
+    inner = apply("maximum", apply("subtract", shorter, apply("minimum", one, N)), zero)  # x[1:-1]
+    assert simplest(inner) is apply("maximum", apply("subtract", N, two), zero)
+    assert simplest(apply("add", shorter, apply("minimum", one, N))) is N
