@@ -1,4 +1,5 @@
-"""Dependence between the iterations of a loop: private data, and whether iterations are independent."""
+"""Dependence between the iterations of a loop: private data, and whether iterations are independent, or may
+run in any order."""
 
 from __future__ import annotations
 
@@ -11,9 +12,11 @@ from adcompiler.loopir.nodes import (
     Assign,
     Binary,
     Call,
+    Choice,
     Expr,
     For,
     If,
+    Node,
     Stmt,
     Store,
     Update,
@@ -22,12 +25,14 @@ from adcompiler.loopir.nodes import (
 from adcompiler.loopir.walk import (
     accesses,
     assigned,
+    mentions,
     names,
     read_names,
     sets,
     statements,
     stores_of,
     variables,
+    walk,
 )
 
 ORDERLESS = {"add", "mult", "max", "min"}  # operations whose order affects rounding only
@@ -106,6 +111,13 @@ def _first_of(value: Expr) -> Expr | None:
     return None
 
 
+def total(node: Node) -> str:
+    """The sum or extremum that a statement updates; empty for any other statement."""
+    if isinstance(node, Assign) and operation_of(node) in ("add", "max", "min"):
+        return updated(node)
+    return ""
+
+
 def operation_of(statement: Stmt) -> str:
     """The operation of an update."""
     match statement:
@@ -138,3 +150,28 @@ def is_disjoint(body: Sequence[Stmt], name: str, axis: str) -> bool:
     if len(places) < names(*body)[name]:
         return False
     return bool(set.intersection(*({k for k, i in enumerate(p.indices) if i == Var(axis)} for p in places)))
+
+
+def are_unordered(loop: For, changing: Collection[str]) -> bool:
+    """Whether the iterations of a loop store to their own elements, or add in any order. Forced vectorisation
+    allows LLVM to reorder everything in the loop."""
+    return all(_has_no_order(loop.axis, s, changing) for s in loop.body) and not _chooses_extremum(loop)
+
+
+def _chooses_extremum(loop: For) -> bool:
+    """Whether a loop reduces chosen values to an extremum. LLVM turns `min(s, v if c else inf)` into a choice
+    of minima, which it cannot vectorise; if vectorisation is forced, it warns on stderr."""
+    calls = {n.name for n in walk(*loop.body) if isinstance(n, Call)}
+    chooses = "select" in calls or any(isinstance(n, Choice) for n in walk(*loop.body))
+    return chooses and not calls.isdisjoint(("reduce_max", "reduce_min"))
+
+
+def _has_no_order(axis: str, statement: Stmt, changing: Collection[str]) -> bool:
+    match statement:
+        case Store(at=at) | Update(at=at):
+            return mentions([axis], *at.indices)
+        case Assign(name=name, value=Call(name=function, args=(Var(name=same), _))) if name == same:
+            return function.startswith("reduce_")
+        case Assign(name=name) | Allocate(name=name):
+            return name not in changing
+    return False

@@ -1,19 +1,26 @@
-"""Unrolls loops with a small known trip count: coordinates, small matrices.
+"""Short loops: those that are unrolled, and those for which there is another kernel.
 
-The surrounding loop can then be vectorised, and values stay in registers.
+Loops with a small known trip count, over coordinates and small matrices, are unrolled: the surrounding loop
+can then be vectorised, and values stay in registers.
+
+LLVM compiles innermost loops for long arrays: several vectors at a time, then single vectors, then a scalar
+remainder. If the state of a recurrence is a few numbers, as in most filters and small systems, the vector
+code never runs, but takes most of the compile time. So loops inside program loops have another kernel for low
+trip counts, selected by lengths.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from adcompiler.analysis.limits import SHORT_ITERATIONS
 from adcompiler.lazy import WeakMemo
-from adcompiler.loopir.nodes import Call, Compare, For, If, Literal, Node, Stmt, Var, While
-from adcompiler.loopir.walk import walk
+from adcompiler.loopir.nodes import Call, Compare, For, Function, If, Literal, Node, Stmt, Var, While
+from adcompiler.loopir.walk import is_of_program, statements, variables, walk
 
 MOST_NODES = 700  # nodes of an unrolled loop
 MOST_NODES_THAT_FOLD = 18_000  # where it compares its axis, as in blocks of a Jacobian: most of it folds then
+MOST_LOW_TRIPS = 8  # iterations of an innermost loop; from 12 on kernels for long ones are faster
 MOST_ITERATIONS = 32  # iterations of such a loop, including those inside
 
 
@@ -70,3 +77,28 @@ def _size(body: Sequence[Stmt]) -> int:
         else:
             total += len(walk(s))
     return total
+
+
+# -- low trip counts --------------------------------------------------------------------------------
+
+
+def low_trip_guard(
+    functions: Sequence[Function], sizes: Sequence[str]
+) -> Callable[[Sequence[int]], bool] | None:
+    """Whether all loops in the iterations of a kernel are short, by the sizes of a call; None if there are no
+    such loops, or their lengths are not known before the kernel runs."""
+    found = [s for f in functions for s in statements(f.body)]
+    inner = [loop for s in found if isinstance(s, For | While) and is_of_program(s) for loop in _inside(s)]
+    known = {*sizes, *(loop.axis for loop in inner)}
+    used = set().union(*(variables(*loop.bounds) for loop in inner))
+    places = [k for k, size in enumerate(sizes) if size in used]
+    if not places or not used <= known:
+        return None
+    return lambda given: all(given[k] <= MOST_LOW_TRIPS for k in places)
+
+
+def _inside(loop: For | While) -> Iterator[For]:
+    """The loops over elements in an iteration."""
+    for s in statements(loop.body):
+        if isinstance(s, For) and not is_of_program(s):
+            yield s

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
-from adcompiler.loopir.low_trips import MOST_LOW_TRIPS, are_unordered, low_trip_guard
+from adcompiler.loopir.dependence import are_unordered
 from adcompiler.loopir.nodes import For
 from adcompiler.loopir.parse import functions
+from adcompiler.loopir.short_loops import MOST_LOW_TRIPS, low_trip_guard
 from adcompiler.targets.llvm.runtime.entry import translated
 
 STATE = """

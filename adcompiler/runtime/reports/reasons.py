@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from adcompiler.loopir.dependence import loop_variant
+from adcompiler.loopir.dependence import loop_variant, total
 from adcompiler.loopir.nodes import Access, Assign, Binary, Call, Expr, For, Invoke, Literal, Stmt, Var, While
 from adcompiler.loopir.python_modules import is_special
 from adcompiler.loopir.short_loops import has_loops, short
@@ -16,7 +16,6 @@ from adcompiler.loopir.vector_statements import Lanes
 from adcompiler.loopir.walk import accesses, assigned, mentions, read_by, read_names, sets, statements
 from adcompiler.targets.cpu.timed import Timed
 from adcompiler.targets.llvm.tables import CALLS
-from adcompiler.targets.llvm.vectors import total
 
 INDEX_CASTS = ("uint64", "np.int64")
 

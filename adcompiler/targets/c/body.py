@@ -12,27 +12,20 @@ from typing import NamedTuple, Protocol
 from adcompiler.loopir.nodes import (
     Access,
     Allocate,
-    Assign,
     AssignAll,
-    Break,
     Call,
-    Comment,
     Expr,
     For,
     Function,
-    If,
-    Invoke,
     Literal,
     Return,
     Stmt,
-    Store,
     Update,
     Var,
-    While,
 )
 from adcompiler.loopir.types import ArrayType, Number, Type, Types
 from adcompiler.loopir.walk import mentions, sets, statements, walk
-from adcompiler.targets.c.expressions import Expressions, UnknownError
+from adcompiler.targets.c.expressions import Expressions
 from adcompiler.targets.c.scopes import Scopes, scopes
 from adcompiler.targets.c.values import (
     ATOM,
@@ -186,54 +179,40 @@ class Body(Expressions):
         self.count += 1
         return f"_{what}{self.count}"
 
-    def body(self, statements: Sequence[Stmt]) -> None:
-        """Statements in order."""
-        for statement in statements:
-            self.statement(statement)
+    def repeat(self, test: Expr | None, body: Sequence[Stmt]) -> None:
+        condition = None if test is None else cast(self.value(test), "bool").text
+        with self.block("for (;;)" if condition is None else f"while ({condition})"):
+            self.body(body)
 
-    def statement(self, s: Stmt) -> None:
-        match s:
-            case Assign(name=name, value=value):
-                self.assign(s, name, self.value(value))
-            case AssignAll():
-                self.assign_all(s)
-            case Store(at=at, value=value):
-                self.store(at, self.value(value))
-            case Update(at=at, op=op, value=value):
-                self.update(at, op, self.value(value))
-            case Allocate(name=name, dtype=dtype, shape=shape) if all(isinstance(n, Literal) for n in shape):
-                lengths = tuple(str(n.value) for n in shape if isinstance(n, Literal))
-                self.arrays[name] = CArray(self.name(name), dtype, lengths)
-                size = " * ".join(max(n, "1") if n == "0" else n for n in lengths)
-                self.local_arrays.append(f"{STORED[dtype]} {self.name(name)}[{size or 1}];")
-            case Allocate(name=name, dtype=dtype, shape=shape) if name in self.arrays:
-                self.arrays[name] = CArray(self.name(name), dtype, tuple(map(self.local_length, shape)))
-            case For():
-                self.loop(s)
-            case While(test=Literal(value=True), body=body):
-                with self.block("for (;;)"):
-                    self.body(body)
-            case While(test=test, body=body):
-                with self.block(f"while ({cast(self.value(test), 'bool').text})"):
-                    self.body(body)
-            case If(test=test, body=body, otherwise=otherwise):
-                with self.block(f"if ({cast(self.value(test), 'bool').text})"):
-                    self.body(body)
-                if otherwise:
-                    with self.block("else"):
-                        self.body(otherwise)
-            case Break():
-                self.line("break;")
-            case Return(values=values):
-                self.give(values)
-            case Invoke(name=name, args=args):
-                self.line(f"{self.call(name, [self.argument(a) for a in args]).text};")
-            case Comment(text=text):
-                self.line(f"/* {text.replace('*/', '* /').replace('/*', '/ *')} */")
-            case _:
-                raise UnknownError(type(s).__name__)
+    def branch(self, test: CValue, body: Sequence[Stmt], otherwise: Sequence[Stmt]) -> None:
+        with self.block(f"if ({cast(test, 'bool').text})"):
+            self.body(body)
+        if otherwise:
+            with self.block("else"):
+                self.body(otherwise)
 
-    def assign(self, s: Stmt, name: str, value: CValue) -> None:
+    def leave_loop(self) -> None:
+        self.line("break;")
+
+    def invoke(self, name: str, args: Sequence[Expr]) -> None:
+        self.line(f"{self.call(name, [self.argument(a) for a in args]).text};")
+
+    def comment(self, text: str) -> None:
+        self.line(f"/* {text.replace('*/', '* /').replace('/*', '/ *')} */")
+
+    def allocate(self, s: Allocate) -> None:
+        """An array in the function if its lengths are constants, else in the memory of the caller."""
+        if all(isinstance(n, Literal) for n in s.shape):
+            lengths = tuple(str(n.value) for n in s.shape if isinstance(n, Literal))
+            size = " * ".join(max(n, "1") if n == "0" else n for n in lengths)
+            self.local_arrays.append(f"{STORED[s.dtype]} {self.name(s.name)}[{size or 1}];")
+        elif s.name in self.arrays:
+            lengths = tuple(map(self.local_length, s.shape))
+        else:
+            raise self.unknown("Allocate")
+        self.arrays[s.name] = CArray(self.name(s.name), s.dtype, lengths)
+
+    def set(self, s: Stmt, name: str, value: CValue) -> None:
         """Assign to a variable, which is declared here if possible."""
         kind = self.kinds[name]
         if name in self.scopes.unread:
@@ -246,26 +225,18 @@ class Body(Expressions):
             text = f"{'const ' * constant}{TYPES[kind]} {text}"
         self.line(text)
 
-    def assign_all(self, s: AssignAll) -> None:
+    def assign_all(self, s: AssignAll, values: Sequence[CValue]) -> None:
         """Assign several values, all of which are computed first."""
         later = [any(mentions({_target(t)}, v) for v in s.values[k + 1 :]) for k, t in enumerate(s.targets)]
-        values = [self.value(v) for v in s.values]
-        if any(later):
+        if not any(later):
+            super().assign_all(s, values)
+            return
+        with self.block(""):
             names = [self.fresh("new") for _ in values]
-            with self.block(""):
-                for name, value in zip(names, values, strict=True):
-                    self.line(f"const {TYPES[value.type]} {name} = {value.text};")
-                found = [v._replace(text=n, level=ATOM) for n, v in zip(names, values, strict=True)]
-                self.assign_each(s, found)
-        else:
-            self.assign_each(s, values)
-
-    def assign_each(self, s: AssignAll, values: Sequence[CValue]) -> None:
-        for target, value in zip(s.targets, values, strict=True):
-            if isinstance(target, Var):
-                self.assign(s, target.name, value)
-            else:
-                self.store(target, value)
+            for name, value in zip(names, values, strict=True):
+                self.line(f"const {TYPES[value.type]} {name} = {value.text};")
+            found = [v._replace(text=n, level=ATOM) for n, v in zip(names, values, strict=True)]
+            super().assign_all(s, found)
 
     def place_of(self, at: Access) -> str:
         array = self.arrays[at.array]
@@ -277,14 +248,13 @@ class Body(Expressions):
         found = self.converted(value, self.arrays[at.array].dtype)
         self.line(f"{self.place_of(at)} = {found.text};")
 
-    def update(self, at: Access, op: str, value: CValue) -> None:
-        """Combine an element with a value."""
-        old = self.element(at.array, at.indices)
-        new = self.binary(op, old, value)
-        if op in ("+", "-", "*") and old.type == new.type and new.is_float:
-            self.line(f"{self.place_of(at)} {op}= {cast(value, old.type).text};")
+    def update(self, s: Update) -> None:
+        value, old = self.value(s.value), self.element(s.at.array, s.at.indices)
+        new = self.binary(s.op, old, value)
+        if s.op in ("+", "-", "*") and old.type == new.type and new.is_float:
+            self.line(f"{self.place_of(s.at)} {s.op}= {cast(value, old.type).text};")
         else:
-            self.store(at, new)
+            self.store(s.at, new)
 
     def local_length(self, length: Expr) -> str:
         """A length that the function computes: the name of a variable, which exists everywhere."""
@@ -293,7 +263,7 @@ class Body(Expressions):
         self.line(f"{found} = {cast(self.value(length), 'i64').text};")
         return found
 
-    def loop(self, loop: For) -> None:
+    def counted(self, loop: For) -> None:
         """A loop over a range."""
         if isinstance(loop.stop, Call) and loop.stop.args == (Literal(0, "i64"),):
             return  # without iterations
@@ -333,12 +303,13 @@ class Body(Expressions):
 
     # -- calls ---------------------------------------------------------------------------------
 
-    def value(self, node: Expr) -> CValue:
-        if isinstance(node, Var):
-            self.use(node.name)
-        if isinstance(node, Access):
-            self.use(node.array)
-        return super().value(node)
+    def variable(self, name: str) -> CValue:
+        self.use(name)
+        return super().variable(name)
+
+    def access(self, at: Access) -> CValue:
+        self.use(at.array)
+        return super().access(at)
 
     def use(self, name: str, stored: bool = False) -> None:
         """Note that a parameter is used."""

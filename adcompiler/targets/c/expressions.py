@@ -8,19 +8,8 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 
-from adcompiler.loopir.nodes import (
-    Access,
-    Binary,
-    Call,
-    Choice,
-    Compare,
-    Expr,
-    Length,
-    Literal,
-    Logical,
-    Unary,
-    Var,
-)
+from adcompiler.loopir.nodes import Access, Choice, Expr
+from adcompiler.loopir.translator import Translator
 from adcompiler.loopir.types import Number, common
 from adcompiler.targets.c.names import local
 from adcompiler.targets.c.values import (
@@ -61,7 +50,7 @@ class UnknownError(Exception):
     """An operation that has no C form."""
 
 
-class Expressions:
+class Expressions(Translator[CValue, CArray]):
     """The expressions of one C function. `kinds` are the types of its variables, `bits` the magnitudes of
     those that are surely small, and `helpers` the functions of `helpers.py` that are called.
 
@@ -77,32 +66,32 @@ class Expressions:
         self.arrays: dict[str, CArray] = {}
         self.lengths: dict[str, None] = {}  # the names of lengths that are used
 
-    def value(self, node: Expr) -> CValue:
-        """The C expression of an expression."""
-        match node:
-            case Var(name=name) if name in self.kinds:
-                return CValue(self.name(name), self.kinds[name], bits=self.bits.get(name, 64))
-            case Literal(value=value):
-                return number(value)
-            case Access(array=name, indices=indices):
-                return self.element(name, indices)
-            case Length(array=name, axis=axis):
-                return self.length(self.arrays[name].lengths[axis])
-            case Unary(op=op, operand=operand):
-                return self.unary(op, self.value(operand))
-            case Binary(op=op, left=left, right=right):
-                return self.binary(op, self.value(left), self.value(right))
-            case Compare(op=op, left=left, right=right):
-                return self.compare(op, self.value(left), self.value(right))
-            case Logical(op=op, args=args):
-                sign, level = ("&&", AND) if op == "and" else ("||", OR)
-                parts = [cast(self.value(a), "bool").within(EQUAL) for a in args]
-                return CValue(f" {sign} ".join(parts), "bool", level)
-            case Choice(test=test, then=then, otherwise=otherwise):
-                return self.choice(*map(self.value, (test, then, otherwise)))
-            case Call(name=name, args=args):
-                return self.function(name, [self.value(a) for a in args])
-        raise UnknownError(type(node).__name__)
+    def knows(self, name: str) -> bool:
+        return name in self.kinds
+
+    def variable(self, name: str) -> CValue:
+        if name not in self.kinds:
+            raise self.unknown(name)
+        return CValue(self.name(name), self.kinds[name], bits=self.bits.get(name, 64))
+
+    def constant(self, value: float) -> CValue:
+        return number(value)
+
+    def access(self, at: Access) -> CValue:
+        return self.element(at.array, at.indices)
+
+    def extent(self, array: str, axis: int) -> CValue:
+        return self.length(self.arrays[array].lengths[axis])
+
+    def logical(self, op: str, args: Sequence[CValue]) -> CValue:
+        sign, level = ("&&", AND) if op == "and" else ("||", OR)
+        return CValue(f" {sign} ".join(cast(a, "bool").within(EQUAL) for a in args), "bool", level)
+
+    def choice(self, node: Choice) -> CValue:
+        return self.chosen(*map(self.value, (node.test, node.then, node.otherwise)))
+
+    def unknown(self, what: str) -> UnknownError:
+        return UnknownError(what)
 
     def name(self, name: str) -> str:
         """The C name of a variable."""
@@ -235,7 +224,7 @@ class Expressions:
         x, y = self.together(x, y)
         return CValue(f"{x.within(SUM)} {op} {y.within(SUM)}", "bool", EQUAL if op in ("==", "!=") else LESS)
 
-    def choice(self, test: CValue, then: CValue, otherwise: CValue) -> CValue:
+    def chosen(self, test: CValue, then: CValue, otherwise: CValue) -> CValue:
         """A choice that computes one side only."""
         x, y = self.together(then, otherwise)
         text = f"{cast(test, 'bool').within(OR)} ? {x.within(OR)} : {y.within(OR)}"
@@ -263,7 +252,7 @@ class Expressions:
                     x = self.extremum(name, *self.together(x, y))
                 return x
             case "select", [test, then, otherwise]:
-                return self.choice(test, then, otherwise)
+                return self.chosen(test, then, otherwise)
             case "abs", [x] if not x.is_float:
                 return self.helper("adc_abs", [cast(x, "i64")], "i64")
             case "np.sign", [x] if x.is_float:

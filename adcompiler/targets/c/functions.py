@@ -11,11 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from adcompiler.loopir.nodes import (
-    Access,
-    Call,
     Expr,
     Function,
-    Var,
 )
 from adcompiler.loopir.python_modules import MATRICES, ORDER, is_special, source
 from adcompiler.loopir.types import MismatchError, Number, types_of_kernel, types_of_routine
@@ -164,10 +161,10 @@ class RoutineBody(Body):
         args: Sequence[Argument],
     ) -> None:
         self.module = module
-        self.definitions, self.constants = source(module)
+        self.python = source(module)
         self.small = module != WHOLE
         types = types_of_routine(module, function, tuple(map(type_of, args)))
-        super().__init__(file, self.definitions[function], args, types)
+        super().__init__(file, self.python.definitions[function], args, types)
 
     def lengths_of(self, param: str, arg: CArray) -> tuple[str, ...]:
         return tuple(f"{self.name(param)}_len{k}" for k in range(len(arg.lengths)))
@@ -182,28 +179,18 @@ class RoutineBody(Body):
         }
         return tuple(places[length] for length in self.lengths)
 
-    def value(self, node: Expr) -> CValue:
-        match node:
-            case Var(name=name) if name not in self.kinds and name in self.constants:
-                found = self.constants[name]
-                assert isinstance(found, int | float)
-                return number(found)
-            case Access(array=name, indices=(index,)) if isinstance(self.constants.get(name), tuple):
-                return CValue(f"{self.table(name)}[{self.value(index).text}]", "f64")
-            case Call(name="len", args=(Var(name=name),)) if isinstance(self.constants.get(name), tuple):
-                return number(len(self.entries(name)))
-            case Call(name=name, args=args) if name in self.definitions:
-                return self.call(name, [self.argument(a) for a in args])
-        return super().value(node)
+    def own(self, name: str, args: Sequence[Argument]) -> CValue:
+        return self.call(name, args)
 
-    def entries(self, name: str) -> tuple[float, ...]:
-        return source(self.module).table(name)
+    def entry(self, table: str, index: CValue) -> CValue:
+        return CValue(f"{self.table(table)}[{index.text}]", "f64")
 
     def table(self, name: str) -> str:
         """A table of coefficients."""
         own = f"adc_{self.module}_{name}"
-        numbers = ", ".join(number(float(v)).text for v in self.entries(name))
-        text = f"static const double {own}[{len(self.entries(name))}] = {{{numbers}}};\n"
+        entries = self.python.table(name)
+        numbers = ", ".join(number(float(v)).text for v in entries)
+        text = f"static const double {own}[{len(entries)}] = {{{numbers}}};\n"
         self.file.texts.setdefault(own, text)
         self.needs.add(own)
         return own
@@ -216,6 +203,6 @@ class RoutineBody(Body):
         self.line(f"return {self.converted(self.value(values[0]), self.result).text};")
 
     def call(self, name: str, args: Sequence[Argument]) -> CValue:
-        if name not in self.definitions:
+        if name not in self.python.definitions:
             raise UnknownError(name)
         return self.called(self.file.routine(self.module, name, args), args)

@@ -16,8 +16,8 @@ from adcompiler.kernels.emit.kernel import Buffer, Kernel
 from adcompiler.kernels.limits import PARALLEL_POINTS, POLLED_POINTS
 from adcompiler.kernels.schedule.materialise import Scheduled
 from adcompiler.lazy import Memo, cached_property
-from adcompiler.loopir.low_trips import low_trip_guard
 from adcompiler.loopir.outer_vectorisation import widened
+from adcompiler.loopir.short_loops import low_trip_guard
 from adcompiler.progress import compiling
 from adcompiler.targets.buffers import POOL, Into
 from adcompiler.targets.cpu.threads import region
@@ -35,7 +35,7 @@ class Mode(NamedTuple):
     """The variant a kernel is compiled as.
 
     divided program loops divide their iterations among threads low_trips loops in their iterations are short
-    (`low_trips.py`) polled an iteration of a nest has so many points that loops inside it poll for signals
+    (`short_loops.py`) polled an iteration of a nest has so many points that loops inside it poll for signals
     """
 
     divided: bool = False

@@ -12,42 +12,46 @@ from functools import partial
 from math import prod
 
 from adcompiler.loopir import nodes as loopir
+from adcompiler.loopir.dependence import are_unordered, total
 from adcompiler.loopir.intrinsics import REDUCTIONS
-from adcompiler.loopir.low_trips import LANES, are_unordered
 from adcompiler.loopir.nodes import (
     BLOCK,
     Access,
     Allocate,
     Assign,
     Binary,
-    Break,
     Call,
     Expr,
     For,
     If,
     Invoke,
     Literal,
-    Return,
     Stmt,
     Var,
-    While,
 )
-from adcompiler.loopir.python_modules import ORDER, is_special, source
+from adcompiler.loopir.python_modules import MATRICES, ORDER, is_special, source
 from adcompiler.loopir.short_loops import has_loops, short
 from adcompiler.loopir.tiled import TILE_ITERATIONS, Tiled
 from adcompiler.loopir.types import types_of_kernel
 from adcompiler.loopir.unroll_and_jam import Jam
 from adcompiler.loopir.vector_statements import LANE, LaneByLane, Lanes, LaneTotal, LaneUpdate
 from adcompiler.loopir.walk import assigned, names, read_by, statements, variables, walk
-from adcompiler.targets.llvm.instructions import ASK, POLL_ELEMENTS, STRIP_ITERATIONS, SUM_STRIP_ITERATIONS
+from adcompiler.targets.llvm.instructions import (
+    ASK,
+    POLL_ELEMENTS,
+    STRIP_ITERATIONS,
+    SUM_STRIP_ITERATIONS,
+    Instructions,
+)
 from adcompiler.targets.llvm.places import located
 from adcompiler.targets.llvm.python_functions import LETTERS, Routine, call, routine
 from adcompiler.targets.llvm.tables import BYTES, TYPES
 from adcompiler.targets.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal, typed
 from adcompiler.targets.llvm.variables import Argument, Variables, fitting, type_of
-from adcompiler.targets.llvm.vectors import PURE, own_call, total, vectorises
+from adcompiler.targets.llvm.vectors import PURE, own_call, vectorises
 
 STACK_ELEMENTS = 64  # elements of an array on the stack
+LANES = 4  # of vectors in a kernel for low trip counts
 UNKNOWN_ITERATIONS = 1 << 10  # assumed iterations of a loop of unknown length
 VECTORS_OF_CALLS = 2  # vectors at a time in loops that call functions
 INTERLEAVED = {4: 12, 2: 32}  # vectors at a time in reduction loops, by their maximum number of operations
@@ -141,7 +145,6 @@ class Function(Variables):
         self.module, self.lanes, self.low_trips = module, module.lanes, module.low_trips
         self.widened: Collection[str] = ()  # rows with adjacent lanes
         self.depth = 0  # the depth of loops whose iterations end with a poll
-        self.exits: list[str] = []
         self.inside = False  # whether inside a loop over elements
         self.results: list[Argument] = []
         self.kept: set[str] = set()  # results, whose memory belongs to the caller
@@ -163,8 +166,6 @@ class Function(Variables):
 
     def statement(self, s: Stmt) -> None:
         match s:
-            case Allocate(name=name, dtype=dtype, shape=lengths):
-                self.allocate(name, [self.value(n) for n in lengths], TYPES[dtype])
             case LaneTotal(at=at, value=Call(name=how, args=(_, value))):
                 self.total(at, how, self.value(value))
             case LaneUpdate(at=at, value=value):
@@ -172,26 +173,23 @@ class Function(Variables):
                 self.store(at, self.select(self.mask, self.value(value), self.value(at)))
             case LaneByLane():
                 self.one_by_one(s)
-            case For():
-                self.counted(s)
-            case While(test=Literal(value=True), body=body):
-                self.forever(body)
-            case Break() if self.exits:
-                self.lines.append(f"br label %{self.exits[-1]}")
-                self.begin(f"{self.label()}_never")  # unreachable
-            case If(test=test, body=body, otherwise=[]):
-                with self.when(self.cast(self.value(test), "i1")):
-                    self.body(body)
-            case Invoke(name=name, args=args) if name.startswith("library_"):
-                given = [self.argument(a) for a in args]
-                call(self, routine(self.needs, "library", name, given), given)
-            case Invoke(name=name, args=args):
-                self.module.call(self, name, [self.argument(a) for a in args])
-            case Return(values=values):
-                self.results = [self.argument(r) for r in values]
-                self.kept = {r.name for r in values if isinstance(r, Var)} & set(self.heap)
             case _:
                 super().statement(s)
+
+    def invoke(self, name: str, args: Sequence[Expr]) -> None:
+        given = [self.argument(a) for a in args]
+        if name.startswith("library_"):
+            call(self, routine(self.needs, MATRICES, name, given), given)
+        else:
+            self.module.call(self, name, given)
+
+    def give(self, values: Sequence[Expr]) -> None:
+        self.results = [self.argument(r) for r in values]
+        self.kept = {r.name for r in values if isinstance(r, Var)} & set(self.heap)
+
+    def iterated(self, body: Sequence[Stmt]) -> None:
+        with self.polled(1):
+            self.body(body)
 
     def counted(self, loop: For) -> None:
         """A loop over elements, program iterations, or blocks."""
@@ -360,17 +358,6 @@ class Function(Variables):
             value = self.select(self.mask, value, literal(REDUCTIONS[how], value.type))
         self.store(target, self.function(how, [self.value(target), self.added_up(how, value)]))
 
-    def forever(self, body: Sequence[Stmt]) -> None:
-        """`while True`, left by a break inside."""
-        iteration = self.label()
-        self.exits.append(f"{iteration}_exit")
-        self.lines.append(f"br label %{iteration}")
-        self.begin(iteration)
-        with self.polled(1):
-            self.body(body)
-        self.lines.append(f"br label %{iteration}")
-        self.begin(self.exits.pop())
-
     def function(self, name: str, args: list[Value]) -> Value:
         if is_special(name):
             return special(self, name, args)
@@ -466,8 +453,8 @@ class Function(Variables):
         return [(first, middle, self.needs.hint(pairs)), (middle, stop, self.needs.hint(alone, masked))]
 
     def hint(self, loop: For) -> str:
-        """The hint for an innermost loop: that it is short, in a kernel for short loops (`low_trips.py`), or
-        how to interleave its reductions."""
+        """The hint for an innermost loop: that it is short, in a kernel for low trip counts
+        (`short_loops.py`), or how to interleave its reductions."""
         if has_loops(loop.body):
             return ""
         if not (self.low_trips and self.depth) or loop.kind == "program":
@@ -479,8 +466,9 @@ class Function(Variables):
 
     # -- memory ----------------------------------------------------------------------------------
 
-    def allocate(self, name: str, lengths: Sequence[Value], kind: str) -> None:
+    def allocate(self, s: Allocate) -> None:
         """Allocate an array: on the stack if it is small, so that LLVM may keep it in registers."""
+        name, lengths, kind = s.name, [self.value(n) for n in s.shape], TYPES[s.dtype]
         known = all(n.text.isdigit() for n in lengths)
         count = prod(int(n.text) for n in lengths) if known else STACK_ELEMENTS + 1
         if count > STACK_ELEMENTS:
@@ -623,7 +611,7 @@ def _scalar(
     kind = points[0].element
     own = "_".join([f"adc_{function}", *(o.text.replace("-", "m") for o in orders), LETTERS[kind]])
     if own not in needs.declared:
-        code = Variables(needs)
+        code = Instructions(needs)
         given = [Value(f"%{x}", kind) for x in "xyz"[: len(points)]]
         wide = [*orders, *(code.cast(x, "double") for x in given)]
         found = call(code, routine(needs, module, function, wide), wide)

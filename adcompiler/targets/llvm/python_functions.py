@@ -15,16 +15,13 @@ from typing import NamedTuple
 
 from adcompiler.loopir.intrinsics import REDUCTIONS
 from adcompiler.loopir.nodes import (
-    Access,
     Assign,
-    Break,
     Call,
     Choice,
     Expr,
     For,
     If,
     Invoke,
-    Return,
     Stmt,
     Var,
     While,
@@ -33,6 +30,7 @@ from adcompiler.loopir.python_modules import MATRICES, source
 from adcompiler.loopir.types import Types, types_of_routine
 from adcompiler.loopir.walk import assigned, walk
 from adcompiler.targets.llvm.blas import Factor, product, tile
+from adcompiler.targets.llvm.instructions import Instructions
 from adcompiler.targets.llvm.tables import TYPES
 from adcompiler.targets.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal
 from adcompiler.targets.llvm.variables import Argument, Variables, fitting, type_of
@@ -88,13 +86,12 @@ class _Body(Variables):
         self.module, self.given, self.typed, self.types = module, needs, types, dict(types.variables)
         kind = types.result
         self.result = TYPES[kind] if isinstance(kind, str) and kind != "u64" else ""
-        self.definitions, self.names = source(module)
+        self.python = source(module)
         self.not_inlined = (
-            found if isinstance(found := self.names.get("NOT_INLINED"), frozenset) else frozenset()
+            found if isinstance(found := self.python.names.get("NOT_INLINED"), frozenset) else frozenset()
         )
-        self.routine = self.definitions[function]
+        self.routine = self.python.definitions[function]
         self.changing = {*assigned(*self.routine.body)}
-        self.exits: list[str] = []
         self.polls, self.counting = module == MATRICES, False  # inside a loop that polls
         parts = [p for a in args for p in a.parts]
         self.params = ", ".join(
@@ -126,27 +123,15 @@ class _Body(Variables):
 
     # -- statements ----------------------------------------------------------------------------
 
-    def statement(self, statement: Stmt) -> None:
-        match statement:
-            case If(test=test, body=body, otherwise=otherwise):
-                self.choice(test, body, otherwise)
-            case While(test=test, body=body):
-                self.while_loop(test, body)
-            case For():
-                self.counted(statement)
-            case Break():
-                self.leave(f"br label %{self.exits[-1]}")
-            case Return(values=values):
-                self.give(*values)
-            case Invoke(name="_multiply", args=(a, b, Var(name=c), *corner)):
+    def invoke(self, name: str, args: Sequence[Expr]) -> None:
+        match name, args:
+            case "_multiply", [a, b, Var(name=c), *corner]:
                 i, j, k = (self.value(e) for e in corner)
                 tile(self, self.factor(a), self.factor(b), self.known(c), (i, j, k))
-            case Invoke(name="np.dot", args=(a, b, Var(name=c))):
+            case "np.dot", [a, b, Var(name=c)]:
                 product(self, self.factor(a), self.factor(b), self.known(c))
-            case Invoke(name=name, args=args):
-                self.invoke(name, [self.argument(a) for a in args])
             case _:
-                super().statement(statement)
+                self.own(name, [self.argument(a) for a in args])
 
     def factor(self, node: Expr) -> Factor:
         """A factor of a matrix product, or its transpose."""
@@ -157,31 +142,14 @@ class _Body(Variables):
                 return Factor(self.known(name), False)
         raise UnsupportedError("a factor of a product that is computed")
 
-    def give(self, value: Expr | None = None) -> None:
-        """Return from the function."""
-        if value is None:
+    def give(self, values: Sequence[Expr]) -> None:
+        if values:
+            self.leave(f"ret {self.cast(self.value(values[0]), self.result)}")
+        else:
             self.leave("ret void")
-            return
-        self.leave(f"ret {self.cast(self.value(value), self.result)}")
 
-    def leave(self, how: str) -> None:
-        """Write a jump; code after it is unreachable."""
-        self.lines.append(how)
-        self.begin(f"{self.label()}_never")
-
-    def choice(self, test: Expr, body: Sequence[Stmt], otherwise: Sequence[Stmt]) -> None:
-        """`if` with both sides."""
-        guard, label = self.cast(self.value(test), "i1"), self.label()
-        self.lines.append(f"br {guard}, label %{label}_then, label %{label}_else")
-        for side, statements in (("then", body), ("else", otherwise)):
-            self.begin(f"{label}_{side}")
-            self.body(statements)
-            self.lines.append(f"br label %{label}_after")
-        self.begin(f"{label}_after")
-
-    def while_loop(self, test: Expr, body: Sequence[Stmt]) -> None:
-        label = self.head()
-        with self.looped(label, self.cast(self.value(test), "i1")), self.polled(body):
+    def iterated(self, body: Sequence[Stmt]) -> None:
+        with self.polled(body):
             self.body(body)
 
     def counted(self, loop: For) -> None:
@@ -202,23 +170,6 @@ class _Body(Variables):
             with self.polled(body):
                 self.body(body)
             self.lines.append(f"store {self.emit(f'add nsw {at}, {step.text}', 'i64')}, ptr {place}")
-
-    def head(self) -> str:
-        """The block that tests a loop's condition."""
-        label = self.label()
-        self.lines.append(f"br label %{label}")
-        self.begin(label)
-        return label
-
-    @contextmanager
-    def looped(self, head: str, guard: Value, hint: str = "") -> Iterator[None]:
-        """Repeat the body from `head` while `guard` holds; `hint` is metadata for LLVM."""
-        self.exits.append(f"{head}_exit")
-        self.lines.append(f"br {guard}, label %{head}_body, label %{head}_exit")
-        self.begin(f"{head}_body")
-        yield
-        self.lines.append(f"br label %{head}{hint}")
-        self.begin(self.exits.pop())
 
     def hint(self, body: Sequence[Stmt]) -> str:
         """Loop hints for LLVM: one vector at a time in matrix routines, except for sums, where each addition
@@ -248,53 +199,35 @@ class _Body(Variables):
                     most = max(most, 1 + self.depth(node.body))
                 case If():
                     most = max(most, self.depth([*node.body, *node.otherwise]))
-                case Invoke(name=name) if name in self.definitions:
-                    most = max(most, self.depth(self.definitions[name].body))
+                case Invoke(name=name) if name in self.python.definitions:
+                    most = max(most, self.depth(self.python.definitions[name].body))
         return most
 
     # -- expressions ---------------------------------------------------------------------------
 
-    def value(self, node: Expr) -> Value:
-        match node:
-            case Var(name=name) if name not in self.places and name not in self.values:
-                return literal(self.names[name])
-            case Access(array=name, indices=(index,)) if isinstance(self.names.get(name), tuple):
-                return self.entry(name, self.value(index))
-            case Call(name="len", args=(Var(name=name),)):
-                return literal(len(source(self.module).table(name)))
-            case Choice():
-                return self.either(node)
-            case Call(name=name, args=args) if name in self.definitions:
-                return self.invoke(name, [self.argument(a) for a in args])
-        return super().value(node)
-
-    def either(self, node: Choice) -> Value:
+    def choice(self, node: Choice) -> Value:
         """A choice that computes only one side, through an anonymous variable."""
         name = f"choice{len(self.changing)}"
         self.changing.add(name)
         self.types[name] = self.typed.number(node)
-        self.choice(node.test, [Assign(name, node.then)], [Assign(name, node.otherwise)])
+        self.branch(self.value(node.test), [Assign(name, node.then)], [Assign(name, node.otherwise)])
         return self.value(Var(name))
 
-    def entry(self, name: str, index: Value) -> Value:
-        """A coefficient of a table."""
-        table = source(self.module).table(name)
-        numbers = ", ".join(str(literal(float(v))) for v in table)
-        kind, place = f"[{len(table)} x double]", f"adc_{self.module}_{name}"
+    def entry(self, table: str, index: Value) -> Value:
+        entries = self.python.table(table)
+        numbers = ", ".join(str(literal(float(v))) for v in entries)
+        kind, place = f"[{len(entries)} x double]", f"adc_{self.module}_{table}"
         self.needs.declared[place] = f"@{place} = private unnamed_addr constant {kind} [{numbers}]"
         at = self.emit(f"getelementptr inbounds {kind}, ptr @{place}, i64 0, {index}", "ptr")
         return self.emit(f"load double, {at}", "double")
 
-    def invoke(self, name: str, args: Sequence[Argument]) -> Value:
-        """A call of another function of the module."""
-        if name not in self.definitions:
-            raise UnsupportedError(f"the function {name}")
+    def own(self, name: str, args: Sequence[Argument]) -> Value:
         if self.counting and (arrays := [a for a in args if isinstance(a, ArrayValue)]):
             self.spend(reduce(self.product, arrays[-1].shape))  # the call writes the last one
         return call(self, routine(self.given, self.module, name, args), args)
 
 
-def call(code: Variables, found: Routine, args: Sequence[Argument]) -> Value:
+def call(code: Instructions, found: Routine, args: Sequence[Argument]) -> Value:
     """A call of a function; the caller gives up if the callee has."""
     given = ", ".join([*(str(p) for a in args for p in a.parts), *["ptr %context"] * found.polls])
     text = f"call {found.result} @{found.name}({given}) {found.attributes}"

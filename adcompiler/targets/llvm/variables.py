@@ -7,29 +7,19 @@ vectors, and so are elements of arrays private to lanes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
 from adcompiler.loopir.intrinsics import INTRINSICS
 from adcompiler.loopir.nodes import (
     Access,
-    Assign,
-    AssignAll,
-    Binary,
-    Call,
     Choice,
-    Compare,
     Expr,
-    Length,
-    Literal,
-    Logical,
     Stmt,
-    Store,
-    Unary,
-    Update,
     Var,
 )
-from adcompiler.loopir.printer import text
+from adcompiler.loopir.translator import Translator
 from adcompiler.loopir.types import ArrayType, MismatchError, Type
 from adcompiler.loopir.vector_statements import LANE, Lane
 from adcompiler.loopir.walk import named, walk
@@ -60,8 +50,8 @@ def fitting(found: Callable[P, T], *args: P.args, **keywords: P.kwargs) -> T:
         raise UnsupportedError(str(error)) from error
 
 
-class Variables(Instructions):
-    """The instructions of a function with named variables and arrays; `width` iterations are lanes."""
+class Variables(Instructions, Translator[Value, ArrayValue]):
+    """Translates a function with named variables and arrays; `width` iterations are lanes."""
 
     def __init__(self, needs: Needs) -> None:
         super().__init__(needs)
@@ -77,29 +67,12 @@ class Variables(Instructions):
         self.mask: Value | None = None  # the active lanes
         self.summed: set[str] = set()  # vectors of partial sums
         self.lane: Value | None = None  # the lane that runs alone
+        self.exits: list[str] = []  # of the loops around
 
-    def body(self, statements: Sequence[Stmt]) -> None:
-        """Statements in order."""
-        for statement in statements:
-            self.statement(statement)
+    # -- statements ----------------------------------------------------------------------------
 
-    def statement(self, statement: Stmt) -> None:
-        """A statement that assigns or stores."""
-        match statement:
-            case Assign(name=name, value=value):
-                self.bind(name, self.value(value))
-            case AssignAll(targets=targets, values=values):
-                for target, found in zip(targets, [self.value(v) for v in values], strict=True):
-                    if isinstance(target, Access):
-                        self.store(target, found)
-                    else:
-                        self.bind(target.name, found)
-            case Store(at=at, value=value):
-                self.store(at, self.value(value))
-            case Update(at=at, op=op, value=value):
-                self.store(at, self.binary(op, self.value(at), self.value(value)))
-            case _:
-                raise UnsupportedError(f"the statement {type(statement).__name__}")
+    def set(self, s: Stmt, name: str, value: Value) -> None:
+        self.bind(name, value)
 
     def bind(self, name: str, value: Argument) -> None:
         """Assign a value to a variable."""
@@ -124,6 +97,61 @@ class Variables(Instructions):
         if value.element != self.places[name].element:
             value = self.cast(value, self.places[name].element)
         self.lines.append(f"store {value}, ptr {self.places[name].text}")
+
+    def branch(self, test: Value, body: Sequence[Stmt], otherwise: Sequence[Stmt]) -> None:
+        guard = self.cast(test, "i1")
+        if not otherwise:
+            with self.when(guard):
+                self.body(body)
+            return
+        label = self.label()
+        self.lines.append(f"br {guard}, label %{label}_then, label %{label}_else")
+        for side, statements in (("then", body), ("else", otherwise)):
+            self.begin(f"{label}_{side}")
+            self.body(statements)
+            self.lines.append(f"br label %{label}_after")
+        self.begin(f"{label}_after")
+
+    def repeat(self, test: Expr | None, body: Sequence[Stmt]) -> None:
+        label = self.head()
+        guard = None if test is None else self.cast(self.value(test), "i1")
+        with self.looped(label, guard):
+            self.iterated(body)
+
+    def iterated(self, body: Sequence[Stmt]) -> None:
+        """An iteration of a loop without a trip count."""
+        raise NotImplementedError
+
+    def leave_loop(self) -> None:
+        self.leave(f"br label %{self.exits[-1]}")
+
+    def leave(self, how: str) -> None:
+        """Write a jump; code after it is unreachable."""
+        self.lines.append(how)
+        self.begin(f"{self.label()}_never")
+
+    def head(self) -> str:
+        """The block that tests a loop's condition."""
+        label = self.label()
+        self.lines.append(f"br label %{label}")
+        self.begin(label)
+        return label
+
+    @contextmanager
+    def looped(self, head: str, guard: Value | None, hint: str = "") -> Iterator[None]:
+        """Repeat the body from `head` while `guard` holds; `hint` is metadata for LLVM."""
+        self.exits.append(f"{head}_exit")
+        if guard is not None:
+            self.lines.append(f"br {guard}, label %{head}_body, label %{head}_exit")
+            self.begin(f"{head}_body")
+        yield
+        self.lines.append(f"br label %{head}{hint}")
+        self.begin(self.exits.pop())
+
+    def unknown(self, what: str) -> UnsupportedError:
+        return UnsupportedError(what)
+
+    # -- variables -----------------------------------------------------------------------------
 
     def knows(self, name: str) -> bool:
         """Whether a variable has a value."""
@@ -150,37 +178,31 @@ class Variables(Instructions):
 
     # -- expressions ---------------------------------------------------------------------------
 
-    def value(self, node: Expr) -> Value:
-        """The value of an expression."""
-        match node:
-            case Var(name=name) if name in self.places:
-                place = self.places[name]
-                return self.emit(f"load {place.type}, ptr {place.text}", place.type)._replace(
-                    unsigned=place.unsigned
-                )
-            case Length(array=name, axis=axis):
-                return self.known(name).shape[axis]
-            case Access(array=name):
-                return self.element(self.accessed(name, node), node)
-            case Choice() if any(isinstance(n, Access) for n in walk(node)):
-                return self.branches(node)
-            case Var(name=name) if name in self.values:
-                return self.values[name]
-            case Literal(value=value):
-                return literal(value)
-            case Unary(op=op, operand=operand):
-                return self.unary(op, self.value(operand))
-            case Binary(op=op, left=left, right=right):
-                return self.binary(op, self.value(left), self.value(right))
-            case Compare(op=op, left=left, right=right):
-                return self.compare(op, self.value(left), self.value(right))
-            case Logical(op=op, args=args):
-                return self.both(op, [self.cast(self.value(a), "i1") for a in args])
-            case Choice(test=test, then=then, otherwise=otherwise):
-                return self.select(*map(self.value, (test, then, otherwise)))
-            case Call(name=name, args=args):
-                return self.function(name, [self.value(a) for a in args])
-        raise UnsupportedError(f"the expression {text(node)}")
+    def variable(self, name: str) -> Value:
+        if name in self.places:
+            place = self.places[name]
+            found = self.emit(f"load {place.type}, ptr {place.text}", place.type)
+            return found._replace(unsigned=place.unsigned)
+        if name not in self.values:
+            raise self.unknown(f"the name {name}")
+        return self.values[name]
+
+    def constant(self, value: float) -> Value:
+        return literal(value)
+
+    def access(self, at: Access) -> Value:
+        return self.element(self.accessed(at.array, at), at)
+
+    def extent(self, array: str, axis: int) -> Value:
+        return self.known(array).shape[axis]
+
+    def logical(self, op: str, args: Sequence[Value]) -> Value:
+        return self.both(op, [self.cast(a, "i1") for a in args])
+
+    def choice(self, node: Choice) -> Value:
+        if any(isinstance(n, Access) for n in walk(node)):
+            return self.branches(node)
+        return self.select(*map(self.value, (node.test, node.then, node.otherwise)))
 
     def argument(self, node: Expr) -> Argument:
         """An argument of another function."""

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from adcompiler.loopir.nodes import Assign, Binary, Call, Node, Stmt, Var
+from adcompiler.loopir.dependence import total
+from adcompiler.loopir.nodes import Assign, Binary, Call, Node, Stmt
 from adcompiler.loopir.python_modules import is_special
 from adcompiler.loopir.short_loops import has_loops
 from adcompiler.loopir.walk import assigned, reads, walk
@@ -35,16 +36,6 @@ def vectorises(body: Sequence[Stmt], changing: Collection[str]) -> bool:
     carried = set(changing) - {_begun(s) for s in body}
     read, own = reads(*body), Counter(map(total, nodes))
     return all(read[name] == own[name] for name in carried & assigned(*body).keys())
-
-
-def total(node: Node) -> str:
-    """The name of the sum or extremum to which a statement adds; empty for any other statement."""
-    match node:
-        case Assign(
-            name=name, value=Binary(op="+", left=Var(name=same)) | Call(args=(Var(name=same), _))
-        ) if name == same:
-            return name
-    return ""
 
 
 def _begun(statement: Stmt) -> str:
