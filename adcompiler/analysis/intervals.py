@@ -7,7 +7,7 @@ something nonnegative.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from adcompiler.analysis.affine import Linear, linear, linear_constant
@@ -50,15 +50,28 @@ def never_negative(form: Linear, ranges: Ranges, facts: Iterable[Linear]) -> boo
         low = lowest(one, ranges, positive)
         if low is None:
             continue
-        if _is_nonnegative(low):
-            return True
-        for fact in known:
-            if not _is_akin(low, fact):
-                continue
-            bound = lowest(low - fact, ranges, positive)
-            if bound is not None and _is_nonnegative(bound):
+        for least in (low, *_without_maxima(low)):
+            if _is_nonnegative(least):
                 return True
+            for fact in known:
+                if not _is_akin(least, fact):
+                    continue
+                bound = lowest(least - fact, ranges, positive)
+                if bound is not None and _is_nonnegative(bound):
+                    return True
     return False
+
+
+def _without_maxima(form: Linear) -> Iterator[Linear]:
+    """A smaller form with x instead of max(x, 0), if there is any."""
+    made = form
+    for atom, factor in form.terms.items():
+        if isinstance(atom, Apply) and atom.op == "maximum" and factor > 0:
+            rest = [a for a in atom.args if not is_const(a)]
+            if len(rest) == 1:
+                made = made - Linear({atom: factor}) + linear(rest[0]) * factor
+    if made is not form:
+        yield made
 
 
 def _is_akin(form: Linear, fact: Linear) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from adcompiler.analysis.affine import linear
 from adcompiler.errors import Error, OutOfRangeError, ShapeError, Span
 from adcompiler.frontend.values.blame import Blame
-from adcompiler.ir.nodes import Const, Element, Func, Input, Read, Shape, Size, is_const
+from adcompiler.ir.nodes import Apply, Const, Element, Func, Input, Read, Shape, Size, is_const
 from adcompiler.ir.walk import Resized, is_computed, rewrite
 from adcompiler.ops.build import apply
 
@@ -114,6 +114,9 @@ class Sizes:
     ) -> bool:
         """Require that two sizes are equal; False if they are known to differ."""
         a, b = self.find(left), self.find(right)
+        whole, other = self.without_one(a), self.without_one(b)
+        if whole is not None and other is not None:
+            a, b = whole, other
         if a is b:
             return True
         if not all(isinstance(n, Size | Const) for n in (a, b)):
@@ -127,6 +130,16 @@ class Sizes:
         self._record(Constraint(left, right, what, span, remedy))
         self.parent[a.number] = b
         return True
+
+    def without_one(self, length: Element) -> Size | None:
+        """The axis of which x[1:] or x[:-1] leaves out one element. Two such lengths are equal if the axes
+        are, because a symbol of an axis is never 1."""
+        match length:
+            case Apply(op="maximum", args=(Apply(op="subtract", args=(size, one)), zero)):
+                size = self.find(size)
+                if is_const(one, 1) and is_const(zero, 0) and isinstance(size, Size):
+                    return None if size in self.counts.values() else size
+        return None
 
 
 def _alike(left: Element, right: Element) -> bool:

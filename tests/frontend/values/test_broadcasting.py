@@ -253,3 +253,20 @@ def test_an_annotated_rank_is_that_rank(given: Any, rank: int) -> None:
     f = adc.compile("def f(x: f64[3]):\n    return sum(x)", backend="numpy")
     with pytest.raises(adc.ShapeError, match=f"x has rank {rank}, but its annotation has rank 1"):
         f(given)
+
+
+def test_slices_of_equal_length_make_their_axes_equal():
+    """x[1:] and y[:-1] have one length, so x and y have, unless both slices are empty."""
+    f = adc.compile("def f(x, y):\n    return sum((x[1:] * y[:-1])**2) + sum(x) + sum(y)")
+    f(np.ones(4), np.ones(4))
+    assert "%x: f64[n], %y: f64[n]" in f.show("ir")
+    for x, y in ((4, 4), (2, 2), (0, 0), (0, 1), (1, 0), (1, 1)):
+        a, b = np.arange(1.0, x + 1), np.arange(2.0, y + 2)
+        assert f(a, b) == np.sum((a[1:] * b[:-1]) ** 2) + np.sum(a) + np.sum(b)
+    with pytest.raises(adc.ShapeError, match="the lengths 2 and 4 differ"):
+        f(np.zeros(3), np.zeros(5))
+
+
+def test_numbers_may_be_one_where_axes_are_not():
+    f = adc.compile("def f(k: int, l: int):\n    return sum(ones(k)[1:] * ones(l)[:-1]) + k + l")
+    assert [f(3, 3), f(1, 0), f(0, 1), f(1, 1)] == [8, 1, 1, 2]
