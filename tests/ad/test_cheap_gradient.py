@@ -24,6 +24,7 @@ DEAR_CLIFFS = {  # what their gradients cost today; the first two run an iterati
 QUICK = ("table", "slices", "rows", "matrices", "scatter", "comprehension in a loop")
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.slow_when(lambda name: name not in QUICK)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_gradient_is_cheap(name: str) -> None:

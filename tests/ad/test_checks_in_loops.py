@@ -169,7 +169,7 @@ CASES = {
 }
 
 
-@pytest.mark.thinned(5)
+@pytest.mark.thinned(10)
 @pytest.mark.parametrize("backend", ["cpu", "numpy"])
 @pytest.mark.parametrize("program", CASES, ids=lambda p: p.__name__)
 def test_a_failed_check_ends_the_loop(program, backend: str) -> None:
@@ -187,7 +187,7 @@ def test_a_failed_check_ends_the_loop(program, backend: str) -> None:
         interpreted(program)(X, np.array(wrong), w)
 
 
-@pytest.mark.thinned(5)
+@pytest.mark.thinned(10)
 @pytest.mark.parametrize("program", CASES, ids=lambda p: p.__name__)
 def test_derivatives_of_what_is_right(program) -> None:
     k, v = CASES[program][0]

@@ -120,7 +120,7 @@ POINTS = {
 }
 
 
-@pytest.mark.thinned(8, backend="cpu")
+@pytest.mark.thinned(16, backend="cpu")
 @pytest.mark.parametrize("backend", ["cpu", "numpy"])
 @pytest.mark.parametrize("name", [*SCALARS, *ARRAYS])
 def test_a_reverse_decides_as_the_loop_did(name, backend):
@@ -138,7 +138,7 @@ def test_a_reverse_decides_as_the_loop_did(name, backend):
         np.testing.assert_allclose(adc.hvp(f)((point,), np.ones_like(point)), second, rtol=1e-8, atol=1e-10)
 
 
-@pytest.mark.thinned(5)
+@pytest.mark.thinned(10)
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 @pytest.mark.parametrize("name", [*SCALARS, *ARRAYS])
 def test_reverse_over_reverse_is_forward_over_reverse(name, backend):

@@ -206,14 +206,14 @@ def f(x):
 }
 
 
-@pytest.mark.thinned(3, backend="cpu")
+@pytest.mark.thinned(6, backend="cpu")
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_values_are_the_oracles(name, backend):
     has_oracles_value(PROGRAMS[name], backend)
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_gradients_and_tangents_are_the_oracles(name, backend):
@@ -228,7 +228,7 @@ def test_gradients_and_tangents_are_the_oracles(name, backend):
     assert abs(tangent - expected) <= 1e-9 * max(1.0, abs(expected))
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_second_derivatives_are_the_oracles(name):
     program = totalled(PROGRAMS[name])

@@ -68,7 +68,7 @@ CASES = {
 SHORTER = (X, np.array([3.0, 5.0]))
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("text", CASES, ids=lambda text: program(text).name)
 def test_no_nan_leaks_out_of_a_branch(text):
     func, args = program(text), CASES[text]

@@ -91,7 +91,7 @@ def _times(block: Any, way: Any) -> Any:
     return np.tensordot(block, way, np.ndim(way))
 
 
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(12)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_derivatives_interpreted(name: str) -> None:
     judged = Judged(PROGRAMS[name], "numpy")
@@ -100,6 +100,7 @@ def test_derivatives_interpreted(name: str) -> None:
         judged.second_order()
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", ["swap", "backward", "branches", "while", "stores", "no iteration"])
 def test_third_derivatives(name: str) -> None:
     Judged(PROGRAMS[name], "numpy").third_order()

@@ -1,6 +1,7 @@
 """Loops inside of loops whose results reach each other: what one no longer needs, the others do not read."""
 
 import numpy as np
+import pytest
 from numba import njit
 
 import adcompiler as adc
@@ -46,6 +47,7 @@ def garch(parameters, fresids, sresids, sigma2, p, o, q, nobs, backcast, var_bou
     return sigma2
 
 
+@pytest.mark.slow
 def test_a_recursion_with_three_inner_loops_has_second_derivatives():
     """The loops are pruned until each carries only what the others, pruned as well, need of it."""
     random = np.random.default_rng(0)

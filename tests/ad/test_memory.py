@@ -53,7 +53,7 @@ STEPS_OF_VECTORS = (
 )
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.slow_when(lambda backend, step: backend == "cpu" and step not in STEPS_OF_VECTORS[:2])
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 @pytest.mark.parametrize("step", STEPS_OF_VECTORS)

@@ -36,7 +36,7 @@ def derivative(x, order):
     return found
 
 
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(12)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("order", [1, 2, 3])
 @pytest.mark.parametrize("dtype", ["f64", "f32"])
@@ -177,6 +177,7 @@ LINEAR = {
 }
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("formula", LINEAR.values(), ids=LINEAR)
 def test_work_grows_as_the_number_of_factors(formula):
     """The gradient's, and that of a Hessian times a vector."""

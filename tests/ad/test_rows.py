@@ -34,7 +34,7 @@ def f(T: f64[n, m], x: f64[n], idx: i64[n]):
 """
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_derivatives_of_two_orders(name: str) -> None:
     f = adc.compile(program(PROGRAMS[name]))

@@ -43,7 +43,7 @@ def test_a_choice_changes_no_gradient(save, backend):
     np.testing.assert_allclose(got[1], expected, rtol=1e-14)
 
 
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(12)
 @pytest.mark.parametrize("name", loopprograms.SOURCES)
 @pytest.mark.parametrize("save", ["auto", []])
 def test_programs_with_loops(name, save):

@@ -57,7 +57,7 @@ def directions(args):
     return tuple(np.full(np.shape(a), 0.5 + 0.25 * k) for k, a in enumerate(args))
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 @pytest.mark.parametrize("source", SMOOTH)
 def test_derivatives_along_a_line_are_the_oracles(source, backend):
@@ -157,7 +157,7 @@ class Along(adc.Function):
         return Lowered(func.with_(results=results), lowered.constraints, lowered.structure)
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("text", ["exp(sin(x))", "1 / (1 + x**2)", "tanh(x)**2", "log(1 + exp(x))", "x**2.5"])
 def test_high_orders_are_sympys(text):
     x = sympy.Symbol("x")
@@ -222,7 +222,7 @@ LOOPS = {
 }
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 @pytest.mark.parametrize("name", LOOPS)

@@ -75,7 +75,7 @@ def inside(region, point) -> bool:
     return all(value(x, point) - value(y, point) <= most for (x, y), most in region.items())
 
 
-@pytest.mark.thinned(5)
+@pytest.mark.thinned(10)
 @pytest.mark.parametrize("seed", range(150))
 def test_regions_hold_all_points(seed):
     rng = random.Random(seed)

@@ -96,7 +96,7 @@ def drawn(name, seed, dtype, length):
     return tuple(draw.random(shape).astype(dtype) for _ in range(3))
 
 
-@pytest.mark.thinned(5)
+@pytest.mark.thinned(10)
 @pytest.mark.parametrize("dtype", ["f64", "f32"])
 @pytest.mark.parametrize("name", FAULTS)
 def test_no_kernel_finds_a_fault(name, dtype):
@@ -147,7 +147,7 @@ def test_derivatives_where_a_value_decides(name):
             np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("save", ["partials", "auto"])
 @pytest.mark.parametrize("name", SMOOTH)
 def test_backward_passes_decide_as_forward_ones_did(name, save):
@@ -176,7 +176,7 @@ SAVED = {
 }
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("name", SAVED)
 def test_a_saved_extremum_is_not_compared_with_sums_that_are_computed_again(name):
     function = adc.compile(f"def f(x: f64[n, d], c: f64[m, d]):{SAVED[name]}\n")

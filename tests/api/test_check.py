@@ -80,6 +80,7 @@ FAST = {
 }
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("source", FAST)
 def test_what_changes_fast_is_no_mistake(source):
     assert adc.check_grad(adc.compile(source), *FAST[source]) < 1e-6

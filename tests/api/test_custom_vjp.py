@@ -284,7 +284,7 @@ LOOPS = {
 }
 
 
-@pytest.mark.thinned(3, backend="cpu")
+@pytest.mark.thinned(6, backend="cpu")
 @pytest.mark.parametrize("backend", ["cpu", "numpy"])
 @pytest.mark.parametrize("name", LOOPS)
 def test_rules_that_loop_have_all_modes(name, backend):

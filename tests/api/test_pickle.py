@@ -73,6 +73,7 @@ def test_pullbacks_of_arrays_that_propagate_does_not_read(way):
     np.testing.assert_equal(way(pullback)(X), (X * Y, X * X))
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("save", ["partials", "auto", ["t"]])
 @pytest.mark.parametrize("way", WAYS)
 def test_split_functions_and_what_they_saved(way, save):

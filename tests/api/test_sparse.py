@@ -328,7 +328,7 @@ ROUTINES = (
 )  # fmt: skip
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("routine", ROUTINES)
 def test_routines_have_patterns(routine):
     """Sparse Jacobians and Hessians are the dense ones."""

@@ -51,7 +51,7 @@ def test_the_kernel_by_hand_agrees(name):
     )
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("name", JUDGED)
 def test_complex_steps_agree(name):
     workload = ALL[name]
@@ -59,7 +59,7 @@ def test_complex_steps_agree(name):
     assert compare.differences(result(workload, "ours"), copied(true), workload.tolerance) == ""
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("name", ["gmm", "lstm", "ode", "ba", "pinn", "kmeans", "particles", "product-sum"])
 def test_calls_do_not_depend_on_the_ones_before(name):
     """Kernels by hand write into the same buffers: a second call gives the same."""
@@ -374,6 +374,7 @@ def test_times_in_words(value, text):
     assert report.seconds(value) == text
 
 
+@pytest.mark.slow
 def test_the_page_is_written(tmp_path):
     report.publish(RESULTS, tmp_path)
     assert "A workload." in (tmp_path / "benchmarks.md").read_text("utf-8")

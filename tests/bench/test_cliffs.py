@@ -45,7 +45,7 @@ def by_differences(program: Program, args) -> list[np.ndarray]:
     )
 
 
-@pytest.mark.thinned(8)
+@pytest.mark.thinned(16)
 @pytest.mark.parametrize("name", ALL)
 def test_values_and_gradients(name):
     program = ALL[name]

@@ -346,7 +346,7 @@ WHATS = {
 }
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("what", WHATS)
 def test_each_is_built_alone_and_declared_with_names_that_tell(tmp_path, what):
     """Sizes first, then the arguments, then directions, then results."""

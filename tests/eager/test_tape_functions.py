@@ -60,6 +60,7 @@ def evaluate(expression, values):
     return eval(expression, {"np": np, "CONSTANT": CONSTANT, **values})
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.slow_when(
     lambda expression, order: (
         order != 1 + (EXPRESSIONS.index(expression) % 6 == 0) or EXPRESSIONS.index(expression) % 2

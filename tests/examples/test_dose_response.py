@@ -15,6 +15,7 @@ def example(imported):
     return imported("examples.dose_response")
 
 
+@pytest.mark.slow
 def test_a_loop_over_scipy_finds_the_same(capsys, example):
     example.main(["--compounds", "60", "--sample", "12"])
     printed = capsys.readouterr().out

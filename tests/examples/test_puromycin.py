@@ -20,6 +20,7 @@ def test_the_parameters_are_those_of_bates_and_watts(capsys, example):
     assert capsys.readouterr().out.splitlines() == ["limit: 212.7 ± 6.9", "half: 0.06412 ± 0.0083"]
 
 
+@pytest.mark.slow
 def test_bands_are_those_of_simulated_measurements(example):
     """The spread of curves fitted to simulated measurements is that of the band."""
     fit = adc.curve_fit(example.velocity, example.CONCENTRATION, example.VELOCITY, example.START)

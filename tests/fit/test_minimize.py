@@ -27,6 +27,7 @@ def rosenbrock(x):
 bowl = adc.compile("def bowl(x, d): return sum((x - d)**4 + (x - d)**2)", backend="numpy")
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("number", PROBLEMS)
 def test_published_optima(number):
     result = PROBLEMS[number].solve("SLSQP")
@@ -41,6 +42,7 @@ def test_published_optima_by_an_interior_point_method(number):
     assert result.fun == pytest.approx(PROBLEMS[number].least, rel=1e-3, abs=1e-3)
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("method", [m for m in METHODS if m != "dogleg"])
 def test_every_method(method):
     """`dogleg` needs a Hessian that is positive definite, which this function has not everywhere."""

@@ -87,7 +87,7 @@ def check(problem):
 # -- derivatives -------------------------------------------------------------------------------------
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("style", DEFECTS)
 def test_structures_are_exact_and_kernels_fit_all_lengths(style):
     """A loop that stores is what a comprehension is."""
@@ -128,6 +128,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", OTHERS)
 def test_every_program_has_derivatives(name):
     f = adc.compile("def f(x): return sum(x[1:]**2 * x[:-1]) + exp(x[0])", backend="numpy")
@@ -168,6 +169,7 @@ def test_results_are_not_overwritten():
 # -- solvers -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("number", CONSTRAINED)
 def test_published_optima(number):
     program, limits = PROBLEMS[number].program()

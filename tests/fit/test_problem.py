@@ -20,7 +20,7 @@ def slopes(function, x, h=1e-6):
     return np.stack([(function(x + h * e) - function(x - h * e)) / (2 * h) for e in np.eye(x.size)], -1)
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize(
     ("residuals", "start", "wrt"),
     [

@@ -119,6 +119,7 @@ def test_products():
     assert lines_of(f) == [r"\operatorname{f}\left(x\right) &= \prod_{i=0}^{n - 1} {x}_{i}"]
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("text", INDEXED)
 @pytest.mark.parametrize("derive", [lambda f: f, lambda f: adc.jacobian(f)], ids=["value", "derivative"])
 def test_indexed_forms_are_what_is_computed(text, derive):

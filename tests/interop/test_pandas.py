@@ -168,6 +168,7 @@ PAIRED = [
 ]
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("text", PAIRED)
 @pytest.mark.parametrize("derive", [lambda f: f, adc.jacobian], ids=["value", "derivative"])
 def test_rows_of_different_labels_are_never_combined_however_a_program_counts(text, derive):

@@ -76,6 +76,7 @@ def test_an_exponential_is_computed_once_for_a_sum_and_its_gradient():
     adc.check_grad(adc.compile(SUM), x[:5] / 100, order=2)
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize(
     "x",

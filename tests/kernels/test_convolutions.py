@@ -33,6 +33,7 @@ def correlated(x: np.ndarray, k: np.ndarray) -> np.ndarray:
     return np.stack([sum(part) for part in parts], axis=-1)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.slow_when(lambda shape, backend: backend == "cpu" and len(shape) > 1)
 @pytest.mark.parametrize("backend", ["cpu", "numpy"])
 @pytest.mark.parametrize(("shape", "window"), SIZES)

@@ -46,7 +46,7 @@ def in_rows(text: str) -> list[tuple[str, list[str]]]:
     return [(axis, body.splitlines()) for axis, body in found]
 
 
-@pytest.mark.thinned(12)
+@pytest.mark.thinned(24)
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 50])
 @pytest.mark.parametrize("element", (MATRICES | OTHERS).values(), ids=MATRICES | OTHERS)
 def test_every_element_is_what_it_is(element, n):
@@ -57,6 +57,7 @@ def test_every_element_is_what_it_is(element, n):
     assert found.dtype == expected.dtype
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("element", MATRICES.values(), ids=MATRICES)
 def test_rows_are_filled(element):
     ((axis, body),) = in_rows(both(ROW.format(element), np.ones(4), np.arange(4))[2])

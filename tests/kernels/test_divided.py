@@ -132,7 +132,7 @@ def test_numba_compiles_the_same(source: str, monkeypatch: pytest.MonkeyPatch) -
     near(adc.compile(source, backend="cpu")(*args), adc.compile(source, backend="numpy")(*args), 1e-11)
 
 
-@pytest.mark.thinned(20)
+@pytest.mark.thinned(40)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_program(name: str) -> None:
     holds(PROGRAMS[name])

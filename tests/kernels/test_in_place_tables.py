@@ -73,7 +73,7 @@ def copies(kernel: str) -> int:
     return sum(map(bool, inside[first:]))
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_no_iteration_copies_a_table(name: str) -> None:
     source, args = PROGRAMS[name]
@@ -95,7 +95,7 @@ def test_values_and_derivatives_of_two_orders(name: str) -> None:
     adc.check_grad(f, *args, order=2)
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("name", ["elimination", "factor", "stored after a loop"])
 @pytest.mark.parametrize("length", [0, 1, 2])
 def test_short_tables(name: str, length: int) -> None:
@@ -107,7 +107,7 @@ def test_short_tables(name: str, length: int) -> None:
         near(found, expected, 1e-12)
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_single_precision(name: str) -> None:
     source, args = PROGRAMS[name]

@@ -72,7 +72,7 @@ BIG = {
 }
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("text", BIG, ids=lambda text: program(text).name)
 @pytest.mark.parametrize("order", [0, 1])
 def test_threads_do_not_change_bits(text, order):
@@ -116,7 +116,7 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts(layout):
     func = derivative(PLANE)
@@ -124,7 +124,7 @@ def test_layouts(layout):
     backends(func, (x,))
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("n", [0, 1, 3])
 @pytest.mark.parametrize("m", [0, 1, 2])
 def test_lengths_of_zero_and_one(n, m):

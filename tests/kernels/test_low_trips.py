@@ -43,7 +43,7 @@ def test_results_are_those_of_the_reference_for_all_lengths():
             np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
 
 
-@pytest.mark.slow_when(lambda n: n != 3)
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [3, MOST_LOW_TRIPS])
 def test_second_order_and_float32(n):
     f, reference = adc.compile(STATE), adc.compile(STATE, backend="numpy")

@@ -40,7 +40,7 @@ def network(w, h, x):
     return total, state
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("layers", [1, 3])
 def test_a_loop_inside_a_iteration_changes_what_the_outer_loop_carries(backend, layers):
@@ -145,7 +145,7 @@ SUMMED = COMPUTED.replace("    y = [x[0] * i", "    c = sum(k) // 2 + 1\n    y =
 )
 
 
-@pytest.mark.slow_when(lambda backend, source: backend == "cpu" or source != COMPUTED)
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["cpu", "numpy"])
 @pytest.mark.parametrize("source", [COMPUTED, BEHIND, SUMMED])
 def test_what_is_carried_with_a_length_that_an_array_gives_is_differentiated(

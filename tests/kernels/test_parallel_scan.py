@@ -88,7 +88,7 @@ def iterations_are_inside(source: str) -> bool:
     return "for iteration" in nests
 
 
-@pytest.mark.thinned(6)
+@pytest.mark.slow
 @by_name
 @pytest.mark.parametrize(("n", "m"), [(7, 3), (1, 2), (4, 0)])
 def test_values_gradients_and_second_order(source: str, n: int, m: int) -> None:
@@ -99,7 +99,7 @@ def test_values_gradients_and_second_order(source: str, n: int, m: int) -> None:
             near(one, other, 1e-9)
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("source", [s for s in NAMES if s is not SUMS])
 def test_no_places(source: str) -> None:
     args = arguments(n=0)[source]
@@ -107,7 +107,7 @@ def test_no_places(source: str) -> None:
         near(one, other)
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 @by_name
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_the_number_of_threads_does_not_change_bits(source: str, dtype: type) -> None:

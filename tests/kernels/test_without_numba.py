@@ -71,7 +71,7 @@ def flat(tree: Any) -> Iterator[Any]:
 GROUPS = [[*TABLE][k : k + 8] for k in range(0, len(TABLE), 8)]
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("group", GROUPS, ids=" ".join)
 def test_every_primitive(group: list[str], dtype: Any) -> None:
@@ -93,6 +93,7 @@ SMOOTH = [name for name, e in TABLE.items() if e.differentiable and e.kind not i
 WAYS = list(product(FLOATS, (adc.grad, adc.hessian)))
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.slow_when(lambda name, dtype, transform: (dtype, transform) != WAYS[SMOOTH.index(name) % 4])
 @pytest.mark.parametrize("transform", [adc.grad, adc.hessian])
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -160,6 +161,7 @@ def test_every_routine_and_its_second_derivatives(name: str, dtype: Any, lengths
         near(f(*args), reference(*args), dtype)
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.slow_when(lambda name, dtype, lengths: (dtype, lengths) != KINDS[[*ROUTINES].index(name) % 3])
 @pytest.mark.parametrize("lengths", [(1,), (0, 4)], ids=str)
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -201,6 +203,7 @@ OWN = [
 ]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.slow_when(lambda name: name in OWN and name not in OWN[::8])
 @pytest.mark.parametrize("name", [*OWN, "floor_divide", "remainder"])
 def test_beside_a_long_reduction_in_parallel(name: str) -> None:

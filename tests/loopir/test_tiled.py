@@ -52,7 +52,7 @@ def tiles(f) -> list[list[bool]]:
             for function in kernel.transformed.values()]  # fmt: skip
 
 
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(12)
 @pytest.mark.parametrize("lengths", LENGTHS, ids=str)
 @pytest.mark.parametrize("body", PROGRAMS.values(), ids=PROGRAMS)
 def test_values_and_gradients_are_those_of_the_reference(body, lengths):

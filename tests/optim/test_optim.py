@@ -57,6 +57,7 @@ def near(found, answer, dtype):
 # -- PyTorch's numbers -------------------------------------------------------------------------
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.slow_when(lambda name, dtype: dtype == "f" and [*CASES].index(name) % 4)
 @pytest.mark.parametrize(("name", "dtype"), EVERY)
 def test_variables_have_pytorchs_numbers(name, dtype):

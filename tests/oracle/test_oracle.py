@@ -261,6 +261,7 @@ atan2(x, y)
 """
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("source", listed(SMOOTH))
 def test_directional_derivatives_to_the_third_are_sympys(source: str) -> None:
     point, directions = (0.7, 1.3), ((1.0, 0.5), (-0.3, 1.0), (0.8, 0.9))

@@ -72,6 +72,7 @@ def loops(f):
     return {a.loop for a in arrays_of(func.roots) if isinstance(a, Item)}
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("name", ACCUMULATIONS)
 def test_no_loop_is_left(name):
     f = adc.compile(source(*ACCUMULATIONS[name]))
@@ -84,7 +85,7 @@ def test_no_loop_is_left(name):
         assert max(sum(not is_const(n) for n in a.domain) for a in arrays_of(made.roots)) <= depth
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("name", ACCUMULATIONS)
 def test_values_and_derivatives(name):
     f = adc.compile(source(*ACCUMULATIONS[name]))

@@ -66,7 +66,7 @@ CASES = [
 SECOND = [CASES[k] for k in (0, 3, 6, 7, -3)]  # one of each program
 
 
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(12)
 @pytest.mark.parametrize(("source", "args"), CASES)
 def test_values_and_derivatives_are_the_interpreters(source, args):
     fast, slow = adc.compile(source), adc.compile(source, backend="numpy")

@@ -72,7 +72,7 @@ def test_few_iterations_are_no_loop_to_distribute() -> None:
     assert abs(f(t, 0.3) - s) < 1e-14
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_values_and_gradients_are_those_of_the_interpreter(name: str) -> None:
     for of in (lambda f: f, adc.grad):

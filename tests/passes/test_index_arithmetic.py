@@ -20,7 +20,7 @@ SHIFTED = {
 }
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("name", SHIFTED)
 def test_no_array_of_places_is_stored(name: str) -> None:
     args = [RNG.normal(size=(6, 8)) for _ in range(2)]

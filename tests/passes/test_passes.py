@@ -164,6 +164,7 @@ EXTREMA = {
 }
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", EXTREMA)
 def test_the_elements_that_equal_an_extremum_are_found(name):
     """They are computed again for its derivative, beside quotients and products of the same numbers."""
@@ -217,7 +218,7 @@ BY_ELEMENTS = """[[sum(x[i] * w[c] * y[c, j] for c in range(len(w))) for j in ra
          for i in range(len(x))]"""
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("dtype", ["f64", "f32"])
 @pytest.mark.parametrize("text", PRODUCTS_OF_SUMS)
 def test_sums_that_several_factors_read_stay_whole(text, dtype):

@@ -34,6 +34,7 @@ def test_gradients_are_those_of_the_reference():
             np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_they_agree_with_finite_differences():
     adc.check_grad(adc.compile(RECURRENT.format("f64")), *arguments(4, 2, 2, 3))
 

@@ -59,7 +59,7 @@ def source(body: str) -> str:
     return f"def f(x, u):\n{lines}    return d\n"
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("name", [*ARRAYS, *RECURRENCES])
 def test_stores(name):
     text = source({**ARRAYS, **RECURRENCES}[name])

@@ -141,6 +141,7 @@ def test_float32(always):
     both(source, adc.value_and_grad, points(9, 65, np.float32), 1e-4)
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan, 1e308])
 @pytest.mark.parametrize("place", [(0, 0), (2, 4), (5, 3)])
 def test_zeros_meet_what_is_not_finite(always, bad, place):

@@ -24,13 +24,13 @@ from programs.ir_texts import (
 )
 
 
-@pytest.mark.thinned(12)
+@pytest.mark.thinned(24)
 @pytest.mark.parametrize("text", CASES, ids=lambda text: program(text).name)
 def test_two_orders(text):
     prove(program(text), CASES[text])
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("text", [SCALARS, CUBES, OFFSETS, TRIANGLE], ids=lambda text: program(text).name)
 def test_third_order(text):
     prove(program(text), CASES[text], highest=3, rtol=1e-6)

@@ -157,7 +157,7 @@ def test_kernels(seed):
     backends(joint, args)
 
 
-@pytest.mark.thinned(8)
+@pytest.mark.thinned(16)
 @pytest.mark.parametrize("seed", range(100, 140))
 def test_derivatives_and_passes(seed):
     """Two orders against differences, and the same values after the passes."""

@@ -101,7 +101,7 @@ def test_a_gradient_has_the_containers_own_structure(form, backend):
         assert_allclose(got, want, rtol=1e-12)
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("form", FORMS)
 def test_derivatives_agree_with_finite_differences_to_second_order(form):
     f, p = held(form)

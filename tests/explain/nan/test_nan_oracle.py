@@ -79,7 +79,7 @@ def around(lines: list[str], line: int) -> list[str]:
     return found[::-1]
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("seed", range(50))
 def test_the_line_and_the_iterations_are_those_at_which_python_stops(seed):
     lines = Writer(seed).lines

@@ -229,6 +229,7 @@ def test_a_limit_is_named_with_its_count(what: str, source: str, count: str) -> 
     assert caught.value.column
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     "source",
     [
@@ -288,7 +289,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("source", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_input_is_answered_at_once(source: str | bytes) -> None:
     parse("x")

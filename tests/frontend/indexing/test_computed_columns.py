@@ -57,7 +57,7 @@ def total(source, count):
     return f"{source}\n\ndef total({names}):\n    return sum(f({names}) ** 2)"
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("backend", ["cpu", "numpy"])
 @pytest.mark.parametrize("body", COLUMNS.values(), ids=COLUMNS)
 def test_columns(body, backend):

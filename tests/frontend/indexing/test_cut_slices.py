@@ -119,7 +119,7 @@ def agrees_with_python(source, s, backend):
     np.testing.assert_allclose(adc.hessian(f, wrt="x")(x, s), rows, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.thinned(10)
+@pytest.mark.thinned(20)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("offsets", OFFSETS)
 @pytest.mark.parametrize("name", BY_OFFSETS)
@@ -135,7 +135,7 @@ def test_bounds_from_indices_around(name, backend):
     agrees_with_python(HEAD + AROUND[name], np.array([0]), backend)
 
 
-@pytest.mark.thinned(12)
+@pytest.mark.thinned(24)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_arrays_whose_length_an_iteration_computes(name, backend):
@@ -144,7 +144,7 @@ def test_arrays_whose_length_an_iteration_computes(name, backend):
     agrees_with_python(source, np.array([0, 2, 3, 7]), backend)
 
 
-@pytest.mark.thinned(16)
+@pytest.mark.thinned(32)
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 def test_a_reduction_over_a_computed_length_has_derivatives_of_that_length(reduction, cut):
@@ -215,6 +215,7 @@ EMPTY = (
 )  # fmt: skip
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("bound", ["k", "len(s)"])
 @pytest.mark.parametrize("reduction", EMPTY)
 def test_forward_and_reverse_mode_agree_where_there_are_no_elements(reduction, bound):

@@ -41,7 +41,7 @@ SOURCES = [
 ]
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_selection_means_what_it_means_in_numpy(source):
     means_what_it_means_in_numpy(source)
@@ -61,6 +61,7 @@ ASSIGNED = {
 }
 
 
+@pytest.mark.thinned(3)
 @BACKENDS
 @pytest.mark.parametrize("name", ASSIGNED)
 def test_what_a_mask_selects_is_assigned(name, backend):

@@ -44,6 +44,7 @@ def test_all_are_tested() -> None:
     assert list(SHAPES) == list(DISTRIBUTIONS)
 
 
+@pytest.mark.thinned(4)
 @ALL
 def test_values_are_those_of_scipy(name: str) -> None:
     """Inside and outside of the support, for probabilities and other numbers, and for invalid parameters."""
@@ -67,7 +68,7 @@ INCOMPLETE = (*SOLVED, "poisson", "binom", "nbinom")
 
 
 @pytest.mark.slow_when(lambda name: name in INCOMPLETE)
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @ALL
 def test_derivatives_by_all_arguments(name: str) -> None:
     """To second order; of a discrete distribution by its parameters."""
@@ -80,6 +81,7 @@ def test_derivatives_by_all_arguments(name: str) -> None:
     adc.check_grad(f, x, np.array([0.2, 0.7]), *shapes.values(), *place, order=2, wrt=wrt)
 
 
+@pytest.mark.thinned(4)
 @ALL
 def test_types_and_empty_arrays(name: str) -> None:
     f, shapes = program(name, methods(name), backend="numpy"), SHAPES[name].values()

@@ -45,7 +45,7 @@ special.logsumexp(m, 1, b=exp(m), keepdims=True)
 )
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_function_means_what_it_means_in_numpy(source: str) -> None:
     """Value, shape and type, also for float32, and first and second derivatives."""
@@ -64,6 +64,7 @@ PARTS = [
 ]  # fmt: skip
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("source", PARTS)
 def test_several_results(source: str) -> None:
     f = adc.compile(source, backend="numpy")

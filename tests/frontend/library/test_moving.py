@@ -61,7 +61,7 @@ SOURCES = [
 ]
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_function_means_what_it_means_in_numpy(source):
     means_what_it_means_in_numpy(source)

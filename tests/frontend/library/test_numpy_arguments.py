@@ -28,6 +28,7 @@ np.reshape(m, (3, 4))
 """
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("line", MEANT.strip().splitlines())
 def test_arguments_mean_what_they_mean_in_numpy(line: str) -> None:
     for source in line.split("; "):

@@ -49,7 +49,7 @@ SOURCES = [
 ]
 
 
-@pytest.mark.thinned(5)
+@pytest.mark.thinned(10)
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_function_means_what_it_means_in_numpy(source):
     means_what_it_means_in_numpy(source)

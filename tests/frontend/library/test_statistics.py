@@ -54,7 +54,7 @@ SOURCES = [
 ]
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_function_means_what_it_means_in_numpy(source):
     means_what_it_means_in_numpy(source)

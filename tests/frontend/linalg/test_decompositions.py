@@ -60,7 +60,7 @@ def test_values_are_those_of_numpy(name, backend):
     np.testing.assert_allclose(short, expected(*args), rtol=2e-4, atol=2e-4)
 
 
-@pytest.mark.thinned(5)
+@pytest.mark.thinned(10)
 @pytest.mark.parametrize("name", VALUES)
 def test_derivatives_to_the_second_order(name):
     source, args, _ = VALUES[name]
@@ -142,7 +142,7 @@ DEPENDENT = {
 }
 
 
-@pytest.mark.thinned(5)
+@pytest.mark.thinned(10)
 @BACKENDS
 @pytest.mark.parametrize("case", DEPENDENT)
 def test_least_squares_of_low_rank_are_the_shortest(case, backend):

@@ -95,6 +95,7 @@ def test_ellipses_and_lengths_of_one_broadcast(spec, shapes):
     adc.check_grad(compiled(spec, len(args)), *args, order=2)
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("seed", range(60))
 def test_random_specifications(seed):
     """Any operands of any letters, explicit or implicit: the value is NumPy's, and the gradients obey

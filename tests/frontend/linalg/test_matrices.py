@@ -71,7 +71,7 @@ def same(found, expected):
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_function_means_what_it_means_in_numpy(source):
     f = adc.compile(source, backend="numpy")

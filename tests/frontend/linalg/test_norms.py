@@ -45,7 +45,7 @@ def test_norms_of_tiny_and_huge_elements(form, dtype, backend):
         np.testing.assert_allclose(found, expected, rtol=near, atol=near / length)
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.slow_when(lambda backend, source: backend == "cpu" and source == "std(x)")
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("source", ["norm(x)", "std(x)", "sum(norm(x[i] * x) for i in range(3))"])

@@ -66,7 +66,7 @@ def written(body: str) -> str:
     return "def f(x, w, kind='twice'):\n    out = []\n    " + body.replace("\n", "\n    ")
 
 
-@pytest.mark.thinned(12)
+@pytest.mark.thinned(24)
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 def test_values_and_derivatives(name: str, backend: str) -> None:

@@ -10,7 +10,7 @@ from programs.written_exits import LEAVING, LONG
 import adcompiler as adc
 
 
-@pytest.mark.thinned(8)
+@pytest.mark.thinned(16)
 @pytest.mark.parametrize("name", LEAVING)
 def test_derivatives_of_both_modes_to_the_third_order(name: str) -> None:
     total = totalled(LEAVING[name])
@@ -33,7 +33,7 @@ def test_derivatives_of_both_modes_to_the_third_order(name: str) -> None:
     assert abs(thirds[3] - three) <= 1e-8 * max(1, abs(three))  # forward, three times
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize(
     "name",
     [

@@ -43,7 +43,7 @@ def elements(name: str, count: int, derive: bool) -> list[int]:
     return [sum(len(elements_of(a.elements)) for a in arrays_of(p.results)) for p in programs]
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("derive", [False, True])
 @pytest.mark.parametrize("name", LINES)
 def test_twice_as_many_lines_are_twice_the_work(name: str, derive: bool) -> None:
@@ -58,7 +58,7 @@ PLACES = {
 }
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize(
     "result", ["sum(y * y)", "sum(y[1:] * sin(y[:-1]))", "y[1] * y[3] + y[k]", "sum(y * x)"]
 )

@@ -55,7 +55,7 @@ def silent(body: str) -> str:
     return written("\n".join(lines))
 
 
-@pytest.mark.thinned(3, backend="cpu")
+@pytest.mark.thinned(6, backend="cpu")
 @pytest.mark.parametrize("backend", ["numpy", "cpu"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_is_printed(name: str, backend: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,7 +66,7 @@ def test_what_is_printed(name: str, backend: str, capsys: pytest.CaptureFixture[
         assert capsys.readouterr().out == expected
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_results_derivatives_and_programs_are_those_without(
     name: str, capsys: pytest.CaptureFixture[str]

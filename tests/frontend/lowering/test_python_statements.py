@@ -53,7 +53,7 @@ RAISES = [
 ]
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize(("x", "k"), FINE)
 def test_values_are_pythons_and_derivatives_those_of_the_branch_taken(x: list[float], k: int) -> None:
     f = adc.compile(SOURCE)

@@ -50,7 +50,7 @@ CASES = {
 }
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("backend", ["cpu", "numpy"])
 @pytest.mark.parametrize("program", CASES, ids=lambda p: p.__name__)
 def test_a_length_that_a_check_refuses(program, backend: str) -> None:

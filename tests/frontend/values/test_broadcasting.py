@@ -51,7 +51,7 @@ def test_there_are_many_pairs() -> None:
     assert sum(len(partners(shape, False)) for shape in SHAPES) > 200
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("first", SHAPES, ids=str)
 def test_values_and_gradients(first: tuple[int, ...]) -> None:
     for second in partners(first, True):

@@ -39,6 +39,7 @@ def written(parameters: str, body: str) -> str:
     return f"def f({parameters}):\n    return {body}"
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_values_and_derivatives(name: str) -> None:
     parameters, body, args = PROGRAMS[name]

@@ -66,7 +66,7 @@ def skipped(name, body):
     )
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("body", BODIES)
 def test_rows_mean_what_they_mean_in_python(body):
     """The value is Python's own, by the oracle; derivatives of both orders are those of differences."""
@@ -83,7 +83,7 @@ def test_rows_mean_what_they_mean_in_python(body):
             adc.check_grad(f, *args, order=2)
 
 
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(12)
 @pytest.mark.parametrize("body", BODIES)
 def test_kernels_give_the_same(body):
     source = f"{HELPER}{HEAD}{BODIES[body]}"

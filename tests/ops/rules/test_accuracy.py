@@ -129,7 +129,7 @@ def differences(truth: Truth, x: float, digits: int) -> list[float]:
         return [float(here), float((up - down) / (2 * step)), float((up - 2 * here + down) / step**2)]
 
 
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(12)
 @pytest.mark.parametrize(("text", "points", "truth"), CASES, ids=[c[0] for c in CASES])
 def test_values_gradients_and_curvatures(text: str, points: tuple[float, ...], truth: Truth) -> None:
     f = adc.compile(text)

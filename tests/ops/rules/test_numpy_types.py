@@ -120,7 +120,7 @@ def same(found, wanted, where):
     )
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("kind", ROWS)
 def test_of_one_argument(kind, backend):
@@ -131,7 +131,8 @@ def test_of_one_argument(kind, backend):
             adc.compile(text, backend="numpy")(ROWS[kind])
 
 
-@pytest.mark.parametrize(("left", "right"), itertools.product(ROWS, OTHERS))
+@pytest.mark.thinned(4)
+@pytest.mark.parametrize(("left", "right"), list(itertools.product(ROWS, OTHERS)))
 def test_of_two_arguments(left, right):
     judge([*BINARY, *ours("x, y", 2)], {"x": ROWS[left], "y": OTHERS[right]}, ["numpy"])
 
@@ -144,6 +145,7 @@ def test_of_two_arguments_in_kernels(left, right):
     judge(BINARY, {"x": ROWS[left], "y": OTHERS[right]}, ["cpu"])
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("weak", WEAK)
 @pytest.mark.parametrize("kind", ROWS)
 def test_numbers_are_weak(kind, weak):

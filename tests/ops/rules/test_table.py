@@ -94,11 +94,13 @@ def test_partial_is_sympys(entry: Primitive, k: int) -> None:
     assert agrees_with_sympy(entry, k)
 
 
+@pytest.mark.thinned(4)
 @named(PARTIALS)
 def test_partial_is_the_limit_of_differences(entry: Primitive, k: int) -> None:
     assert agrees_with_differences(entry, k)
 
 
+@pytest.mark.thinned(4)
 @named(SLOPED)
 def test_a_wrong_sign_is_seen(entry: Primitive, k: int) -> None:
     texts = tuple(f"-({text})" if i == k else text for i, text in enumerate(entry.partials))
@@ -107,7 +109,7 @@ def test_a_wrong_sign_is_seen(entry: Primitive, k: int) -> None:
     assert not agrees_with_differences(mutant, k)
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @named(SLOPED)
 def test_partial_differentiates_to_sympys_second_derivatives(entry: Primitive, k: int) -> None:
     for j, name in enumerate(entry.params):

@@ -38,7 +38,7 @@ def program(body):
     return f"def f(x, index, k: i64):\n    t = 0.0\n{inner}    return t"
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("body", [*NEVER, *LOOPS])
 def test_what_stands_in_an_empty_range_is_not_evaluated(body, backend):
@@ -127,7 +127,7 @@ PLACES = [
 ]
 
 
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(12)
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("place", PLACES)
@@ -163,7 +163,7 @@ MODES = {  # derivatives whose programs take more inputs than the function
 }
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("backend", ["cpu", "numpy"])
 @pytest.mark.parametrize("mode", MODES)
 def test_derivatives_refuse_the_lengths_that_the_function_refuses(mode, backend):

@@ -135,7 +135,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
 @pytest.mark.parametrize("before", [(1.0, 2.0), (np.arange(3.0), np.ones(3)), (np.arange(3.0), 2.0)])
 def test_any_other_call_is_as_without_a_door(other, before):

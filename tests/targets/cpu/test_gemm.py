@@ -68,6 +68,7 @@ def program(source):
     return func, [ARGS[p.name] for p in f.parameters]
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("source", PRODUCTS)
 def test_a_product_becomes_a_call(source):
     func, args = program(source)

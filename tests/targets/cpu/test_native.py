@@ -87,6 +87,7 @@ PRIMITIVES = [
 ]
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.slow_when(lambda op, dtype: PRIMITIVES.index((op, dtype)) % 37)
 @pytest.mark.parametrize(("op", "dtype"), PRIMITIVES)
 def test_every_primitive_has_the_bits_of_numba(op, dtype):
@@ -184,7 +185,7 @@ def laid_out(array: np.ndarray, how: str) -> np.ndarray:
     return array
 
 
-@pytest.mark.thinned(9)
+@pytest.mark.thinned(18)
 @pytest.mark.parametrize("how", ["contiguous", "fortran", "reversed", "spread"])
 @pytest.mark.parametrize("name", ARRAYS)
 @pytest.mark.parametrize("shape", [(7, 5), (300, 400), (1, 3), (3, 0)])

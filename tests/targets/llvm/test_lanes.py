@@ -150,7 +150,7 @@ def test_records_of_many_numbers():
         near(ours, expected, 1e-11)
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("name", SUMS)
 def test_all_of_these_have_lanes(name, monkeypatch):
     loops = []

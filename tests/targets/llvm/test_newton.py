@@ -62,6 +62,7 @@ def halfway(dtype):
     return a, x
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("numbers", [usual, extreme, halfway])
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("text", ["a / x", "1 / x", "-3 / x", "sqrt(x)"])

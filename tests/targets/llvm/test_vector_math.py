@@ -87,6 +87,7 @@ def agree(found: np.ndarray, expected: np.ndarray, ulp: int = 4) -> bool:
 # -- values --------------------------------------------------------------------------------------
 
 
+@pytest.mark.thinned(4)
 @one_way_each
 @each_choice
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -97,6 +98,7 @@ def test_errors_are_small(case, dtype, choice):
     assert ulps(case, args, found).max() <= 4
 
 
+@pytest.mark.thinned(4)
 @one_way_each
 @each_choice
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -198,7 +200,7 @@ VECTORISED = (
 )  # fmt: skip
 
 
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(12)
 @needs_vectors
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(("text", "name"), VECTORISED)
