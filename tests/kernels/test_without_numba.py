@@ -216,33 +216,6 @@ def test_beside_a_long_reduction_in_parallel(name: str) -> None:
     near(adc.grad(f)(*args), adc.grad(reference)(*args), np.float64)
 
 
-COMPUTED = """
-def f(x: f64[n], k: i64):
-    s, t = x, 0
-    while t < k:
-        s = sin(s) * s[0] + x
-        t = t + 1
-    return sum(s * s)
-"""
-
-
-@pytest.mark.slow_when(lambda dtype, k: dtype is np.float32 or k == 1)
-@pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("k", [0, 1, 5])
-def test_arrays_whose_lengths_a_kernel_computes(k: int, dtype: Any) -> None:
-    """The forward pass saves what each iteration has; only the call knows how many there are."""
-    source = COMPUTED.replace("f64", "f32") if dtype == np.float32 else COMPUTED
-    x = np.linspace(0.1, 1, 7).astype(dtype)
-    for how in (adc.grad, adc.hessian):
-        found, expected = (how(adc.compile(source, backend=b), "x")(x, k) for b in ("cpu", "numpy"))
-        near(found, expected, dtype)
-    f, reference = (adc.compile(source, backend=b) for b in ("cpu", "numpy"))
-    (value, pullback), (right, back) = (adc.vjp(g, x, k) for g in (f, reference))
-    near(value, right, dtype)
-    for cotangent in (1.0, -2.0):
-        near(pullback(cotangent)[0], back(cotangent)[0], dtype)
-
-
 ALONE = """
 import sys
 sys.modules["numba"] = None  # whoever imports it fails

@@ -161,44 +161,6 @@ def test_whole_programs_and_their_derivatives_need_no_numba(text):
             assert kernels(func).general.native is not None, func.name
 
 
-ARRAYS = {
-    "rows": ("sum(x * y, axis=1) - max(x, axis=1)", "x, y"),
-    "columns": ("sum(exp(x * y), axis=0)", "x, y"),
-    "everything": ("sum(where(x > y, x * y, x / (1 + abs(y))))", "x, y"),
-    "transposed": ("x.T * 2 + y.T", "x, y"),
-    "truth": ("(x > y) * 1.0", "x, y"),
-    "slices": ("x[1:] - y[:-1]", "x, y"),
-}
-
-
-def laid_out(array: np.ndarray, how: str) -> np.ndarray:
-    """The same numbers, elsewhere in memory."""
-    match how:
-        case "fortran":
-            return np.asfortranarray(array)
-        case "reversed":
-            return array[::-1, ::-1].copy()[::-1, ::-1]
-        case "spread":
-            wide = np.zeros((array.shape[0] * 2, array.shape[1] * 3), array.dtype)
-            wide[::2, ::3] = array
-            return wide[::2, ::3]
-    return array
-
-
-@pytest.mark.thinned(18)
-@pytest.mark.parametrize("how", ["contiguous", "fortran", "reversed", "spread"])
-@pytest.mark.parametrize("name", ARRAYS)
-@pytest.mark.parametrize("shape", [(7, 5), (300, 400), (1, 3), (3, 0)])
-def test_arrays_of_every_layout(name, how, shape):
-    source, params = ARRAYS[name]
-    if name == "rows" and 0 in shape:
-        shape = (0, 3)  # the maximum of nothing is an error
-    rng = np.random.default_rng(0)
-    x, y = rng.normal(size=shape), rng.normal(size=shape)
-    f, reference = (adc.compile(source, args=params, backend=b) for b in ("cpu", "numpy"))
-    np.testing.assert_allclose(f(laid_out(x, how), laid_out(y, how)), reference(x, y), rtol=1e-12)
-
-
 def test_results_are_written_wherever_the_buffer_is():
     f = adc.compile("x * 2 + 1")
     unaligned = np.frombuffer(bytearray(8 * 50 + 1), dtype=np.float64, offset=1)
