@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
-from adcompiler.kernels.emit.block_partition import LINE
+from adcompiler.kernels.limits import LINE_NUMBERS
 from adcompiler.loopir.nodes import For
 from adcompiler.loopir.tiled import TILE_ITERATIONS, Tiled
 from adcompiler.loopir.walk import walk
@@ -115,5 +115,5 @@ def test_blocks_have_whole_lines_of_the_cache():
     f(*arguments(10_000, 64))
     (plan,) = f.specialise(f._last).executable.general.plans
     blocks, rows, *_ = plan((10_000, 64))
-    assert rows % LINE == 0
+    assert rows % LINE_NUMBERS == 0
     assert blocks > 1
