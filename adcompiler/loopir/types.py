@@ -13,7 +13,7 @@ from typing import Literal as OneOf
 from typing import NamedTuple
 
 from adcompiler.ir.types import Dtype
-from adcompiler.loopir.intrinsics import RESULTS
+from adcompiler.loopir.intrinsics import BY_TEXT, CASTS
 from adcompiler.loopir.nodes import (
     Access,
     Allocate,
@@ -262,7 +262,9 @@ class Types:
         numbers: list[Number] = [a for a in args if isinstance(a, str)]
         if len(numbers) < len(args):
             raise MismatchError(f"the array in {text(e)}")
-        match RESULTS.get(name, "float"):
+        if name in CASTS:
+            return CASTS[name]
+        match BY_TEXT[name].result if name in BY_TEXT else "float":
             case "float":
                 return common(*map(as_float, numbers))
             case "number":

@@ -12,28 +12,22 @@ from adcompiler.ir.types import DTYPES
 from adcompiler.loopir.nodes import (
     Access,
     Allocate,
-    Assign,
     AssignAll,
     Binary,
     Break,
-    Call,
-    Choice,
-    Comment,
     Compare,
     Expr,
     For,
+    Foreign,
     Function,
     If,
-    Invoke,
-    Length,
     Literal,
     Logical,
+    Node,
     Return,
     Stmt,
-    Store,
-    Unary,
     Update,
-    Var,
+    Verbatim,
     While,
 )
 from adcompiler.loopir.printer import BINARY, lines, source, text
@@ -43,21 +37,6 @@ from adcompiler.loopir.walk import assigned, named, read_by, sets, statements, s
 COMPARISONS: Final = frozenset(("<", "<=", ">", ">=", "==", "!="))
 LOGICAL: Final = frozenset(("and", "or"))
 OPERATORS: Final = frozenset(BINARY) - COMPARISONS - LOGICAL
-EXPRESSIONS: Final = (Var, Literal, Unary, Binary, Compare, Logical, Choice, Call, Access, Length)
-STATEMENTS: Final = (
-    Assign,
-    AssignAll,
-    Store,
-    Update,
-    Allocate,
-    For,
-    While,
-    If,
-    Break,
-    Return,
-    Invoke,
-    Comment,
-)
 
 
 class VerifyError(AssertionError):
@@ -100,6 +79,11 @@ def _require(holds: bool, sentence: str, where: str, function: Function) -> None
         raise VerifyError(sentence, where, function)
 
 
+def _is_of_ir(node: Node) -> bool:
+    """Whether a node is no transform's."""
+    return type(node).__module__ == Node.__module__
+
+
 def _unset(body: Iterable[Stmt], known: set[str]) -> Iterator[str]:
     """The names that are read before they are set; adds those that are set to `known`."""
     for s in body:
@@ -137,7 +121,7 @@ FUNCTION_INVARIANTS: Final[tuple[tuple[str, Callable[[Function], bool]], ...]] =
     ),
 )
 STATEMENT_INVARIANTS: Final[tuple[tuple[str, Callable[[Stmt], bool]], ...]] = (
-    ("statements are those of the IR", lambda s: isinstance(s, STATEMENTS)),
+    ("statements are those of the IR", lambda s: _is_of_ir(s) and not isinstance(s, Foreign)),
     ("an update's operation is one of two numbers", lambda s: not isinstance(s, Update) or s.op in OPERATORS),
     ("an array has axes", lambda s: not isinstance(s, Allocate) or bool(s.shape)),
     ("an array's dtype is known", lambda s: not isinstance(s, Allocate) or s.dtype in DTYPES),
@@ -151,7 +135,7 @@ STATEMENT_INVARIANTS: Final[tuple[tuple[str, Callable[[Stmt], bool]], ...]] = (
     ),
 )
 EXPRESSION_INVARIANTS: Final[tuple[tuple[str, Callable[[Expr], bool]], ...]] = (
-    ("expressions are those of the IR", lambda e: isinstance(e, EXPRESSIONS)),
+    ("expressions are those of the IR", lambda e: _is_of_ir(e) and not isinstance(e, Verbatim)),
     ("an access has an index", lambda e: not isinstance(e, Access) or bool(e.indices)),
     ("an operation is known", lambda e: not isinstance(e, Binary) or e.op in OPERATORS),
     ("a comparison is known", lambda e: not isinstance(e, Compare) or e.op in COMPARISONS),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 
+from adcompiler.loopir.intrinsics import BY_TEXT, CASTS
 from adcompiler.loopir.nodes import Access, Choice, Expr
 from adcompiler.loopir.translator import Translator
 from adcompiler.loopir.types import Number, common
@@ -30,19 +31,12 @@ from adcompiler.targets.c.values import (
     cast,
     number,
 )
-from adcompiler.targets.function_table import BY_TEXT
 
-CASTS: Mapping[str, Number] = {
-    "bool": "bool", "np.bool": "bool", "np.int64": "i64", "int": "i64", "np.float32": "f32",
-    "np.float64": "f64",
-}  # fmt: skip
 WRAPPING: Mapping[str, str] = {"+": "adc_add", "-": "adc_sub", "*": "adc_mul"}
 FOLDED: Mapping[str, Callable[[int, int], int]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "//": lambda x, y: x // y if y else 0
 }  # fmt: skip
 LEVELS: Mapping[str, int] = {"+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT}
-# Functions of the language that the table of functions does not list under their C names.
-OTHERS: Mapping[str, str] = {"abs": "fabs", "np.fmod": "fmod", "fma": "fma"}
 ROUNDINGS = ("np.floor", "np.ceil", "np.trunc", "np.rint")
 
 
@@ -267,9 +261,8 @@ class Expressions(Translator[CValue, CArray]):
             case "np.signbit" | "math.isinf" | "math.isfinite", [x]:
                 x = x if x.is_float else cast(x, "f64")
                 return CValue(f"{name.partition('.')[2]}({x.text}) != 0", "bool", EQUAL)
-        table = BY_TEXT.get(name)
-        called = OTHERS.get(name) or (table.name if table else None)
-        if called is None:
+        called = BY_TEXT[name].name if name in BY_TEXT else ""
+        if not called:
             raise UnknownError(name)
         args = self.together(*(a if a.is_float else cast(a, "f64") for a in args))
         kind = args[0].type

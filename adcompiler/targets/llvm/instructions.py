@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from ctypes import c_float
 
-from adcompiler.targets.function_table import BY_NAME, BY_TEXT
+from adcompiler.loopir.intrinsics import BY_NAME, BY_TEXT, CASTS
 from adcompiler.targets.llvm.libmvec import WIDEST, Set
-from adcompiler.targets.llvm.tables import BITS, CASTS, COMPARISONS, FLOATS, INFINITIES, INTEGERS, RANKS
+from adcompiler.targets.llvm.tables import BITS, COMPARISONS, FLOATS, INFINITIES, INTEGERS, RANKS, TYPES
 from adcompiler.targets.llvm.values import Needs, UnsupportedError, Value, literal, suffix, typed, uniform
 from adcompiler.targets.llvm.vectors import vector_call
 
@@ -265,7 +265,7 @@ class Instructions:
         """A call of a function in the tables."""
         match name, args:
             case _, [x] if name in CASTS:
-                return self.cast(x, CASTS[name])
+                return self.cast(x, TYPES[CASTS[name]])
             case "uint64", [x] if x.element == "i64":
                 return Value(x.text, x.type, unsigned=True)
             case "reduce_add", [x, y] if x.is_float and x.element == y.element:
@@ -287,10 +287,6 @@ class Instructions:
                 x, y = self.together(x, y)
                 how = "ogt" if name == "max" else "olt"
                 return self.select(self.emit(f"fcmp {how} {y}, {x.text}", x.typed("i1")), y, x)
-            case "fma", [_, _, _]:
-                return self.intrinsic("fma", args)
-            case "int", [x]:
-                return self.cast(x, "i64")
             case "np.signbit", [x] if x.element == "double":
                 bits = self.emit(f"bitcast {x} to {x.typed('i64')}", x.typed("i64"))
                 return self.emit(f"icmp slt {bits}, {literal(0, bits.type).text}", x.typed("i1"))
@@ -298,8 +294,6 @@ class Instructions:
                 return self.call("llvm.readcyclecounter", "i64", [])
             case "select", [guard, then, otherwise]:
                 return self.select(guard, then, otherwise)
-            case "abs", [x] if x.is_float:
-                return self.intrinsic("fabs", args)
             case "abs", [x] if x.element == "i64":
                 negative = self.emit(f"icmp slt {x}, {literal(0, x.type).text}", x.typed("i1"))
                 return self.select(negative, self.unary("-", x), x)
@@ -342,9 +336,12 @@ class Instructions:
                 nothing = self.emit(f"fsub {x}, {x.text}", x.type)
                 return self.emit(f"fcmp ord {nothing}, {nothing.text}", x.typed("i1"))
         function = BY_TEXT.get(name)
-        if function is None or function.scalar == "expression" or not all(a.is_float for a in args):
-            raise UnsupportedError(f"{name} of {', '.join(a.type for a in args)}")
-        return (self.intrinsic if function.scalar == "intrinsic" else self.library)(function.name, args)
+        if function is not None and all(a.is_float for a in args):
+            if function.scalar == "intrinsic":
+                return self.intrinsic(function.name, args)
+            if function.scalar == "library":
+                return self.library(function.name, args)
+        raise UnsupportedError(f"{name} of {', '.join(a.type for a in args)}")
 
     def library(self, name: str, args: Sequence[Value]) -> Value:
         """A call of the C library, without regard to `errno`."""

@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import cache
 from typing import NamedTuple
 
-from adcompiler.targets.function_table import BY_NAME
+from adcompiler.loopir.intrinsics import BY_NAME
 
 LIBRARY = "libmvec.so.1"
 # The letter of an instruction set in the names of vector functions, its CPU features, and its vector bits.

@@ -6,17 +6,14 @@ import math
 from collections.abc import Mapping
 
 from adcompiler.ir.types import Dtype
-from adcompiler.targets.function_table import BY_TEXT
+from adcompiler.loopir.intrinsics import BY_TEXT
 
 TYPES: Mapping[Dtype, str] = {"bool": "i1", "i64": "i64", "f32": "float", "f64": "double"}
 BYTES: Mapping[str, int] = {"i1": 1, "i64": 8, "float": 4, "double": 8}  # in memory
 RANKS = ("i1", "i64", "float", "double")
 
 # Functions that may become calls of vector functions.
-CALLS = {text for text, f in BY_TEXT.items() if f.scalar != "intrinsic" or f.libmvec}
-CASTS: Mapping[str, str] = {
-    "bool": "i1", "np.bool": "i1", "np.int64": "i64", "np.float32": "float", "np.float64": "double"
-}  # fmt: skip
+CALLS = {text for text, f in BY_TEXT.items() if f.scalar in ("library", "expression") or f.libmvec}
 FLOATS: Mapping[str, str] = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
 INTEGERS: Mapping[str, str] = {
     "+": "add", "-": "sub", "*": "mul", "&": "and", "|": "or", "^": "xor", "<<": "shl", ">>": "ashr"

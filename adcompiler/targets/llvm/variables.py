@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
-from adcompiler.loopir.intrinsics import INTRINSICS
+from adcompiler.loopir.intrinsics import BY_TEXT
 from adcompiler.loopir.nodes import (
     Access,
     Choice,
@@ -354,7 +354,7 @@ class Variables(Instructions, Translator[Value, ArrayValue]):
 
     def added_up(self, how: str, value: Value) -> Value:
         """The horizontal sum or extremum of all lanes."""
-        kind, name = value.element, f"llvm.vector.reduce.{INTRINSICS[how].horizontal}.{suffix(value)}"
+        kind, name = value.element, f"llvm.vector.reduce.{BY_TEXT[how].horizontal}.{suffix(value)}"
         if how != "reduce_add":
             return self.call(name, kind, [value])
         zero = literal(-0.0, kind)

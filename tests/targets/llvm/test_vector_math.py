@@ -12,7 +12,7 @@ from judges.threads import same_bits
 from ops.rules.accuracy import CASES, PATH, points, ulps
 
 import adcompiler as adc
-from adcompiler.targets.function_table import FUNCTIONS
+from adcompiler.loopir.intrinsics import FUNCTIONS
 from adcompiler.targets.llvm import libmvec as vectormath
 from adcompiler.targets.llvm.libmvec import vectors
 from adcompiler.targets.llvm.runtime.entry import translated

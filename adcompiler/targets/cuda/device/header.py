@@ -12,7 +12,7 @@ from adcompiler.kernels.emit.names import CUDA
 
 COMPILED = ("intrinsics", "mathematics")  # modules here that are compiled into kernels
 OTHERS = (
-    "adcompiler.targets.function_table",
+    "adcompiler.loopir.intrinsics",
     "adcompiler.ops.rules.series",
     "adcompiler.ops.rules.bessel",
     "adcompiler.kernels.routines.library",

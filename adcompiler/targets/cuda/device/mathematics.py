@@ -12,7 +12,7 @@ import numpy
 from numba.cuda import libdevice, types
 from numba.cuda.extending import overload
 
-from adcompiler.targets.function_table import FUNCTIONS
+from adcompiler.loopir.intrinsics import FUNCTIONS
 
 bool_, int32, int64, uint64 = numpy.bool_, numpy.int32, numpy.int64, numpy.uint64
 float32, float64 = numpy.float32, numpy.float64
