@@ -145,11 +145,12 @@ class Function(Traceable, Displayed):
         do not broadcast: numba knows only ranks. Containers may be tuples and named tuples. Static
         parameters are not supported (DtypeError).
         """
-        from adcompiler.targets.numba.jitted import jitted
+        from adcompiler.targets.cpu.jitted import jitted
 
         if any(p.static for p in self.parameters):
             raise DtypeError(f"{self.__name__} has static parameters", remedy="compile it with their values")
-        return jitted(self.__name__, [p.name for p in self.parameters], self, partial(for_numba, self))
+        names = [p.name for p in self.parameters]
+        return jitted(self.__name__, names, self, partial(for_numba, self), self.backend)
 
     @cached_property
     def cfunc(self) -> Any:
@@ -159,9 +160,9 @@ class Function(Traceable, Displayed):
         `void f(double, ..., double *out)`. Parameters annotated i64, f32 or bool are int64_t, float and
         bool. Raises ShapeError for arrays and Error for static parameters.
         """
-        from adcompiler.targets.numba.cfunc import c_callback
+        from adcompiler.targets.cpu.cfunc import c_callback
 
-        return c_callback(for_c(self), [p.name for p in self.parameters])
+        return c_callback(for_c(self), [p.name for p in self.parameters], self.backend)
 
     @cached_property
     def low_level_callable(self) -> Any:
@@ -172,9 +173,9 @@ class Function(Traceable, Displayed):
         """
         from scipy import LowLevelCallable
 
-        from adcompiler.targets.numba.cfunc import c_integrand
+        from adcompiler.targets.cpu.cfunc import c_integrand
 
-        return LowLevelCallable(c_integrand(for_c(self)).ctypes)
+        return LowLevelCallable(c_integrand(for_c(self), self.backend).ctypes)
 
     @public
     def torch(self) -> Any:

@@ -22,7 +22,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from math import prod
-from typing import TypeVar
 
 from adcompiler.loopir.dependence import are_independent, inner_axes, loop_variant, updated
 from adcompiler.loopir.intrinsics import REDUCTIONS
@@ -58,8 +57,6 @@ from adcompiler.loopir.vector_statements import (
 )
 from adcompiler.loopir.walk import accesses, assigned, mentions, reads, statements, variables, walk
 
-T = TypeVar("T", int, int | None)
-
 LEAST_LANES, MOST_LANES = 4, 16  # lanes of a vector: rows have space for the most
 RECORD_ELEMENTS = 4  # elements of an interleaved record that LLVM still reads as vectors
 LEAST_DEPTH = 2  # nested loops in an iteration that make it worthwhile
@@ -84,12 +81,6 @@ def vectorised(function: Function) -> Function:
 
 def _is_row(at: Access) -> bool:
     return isinstance(at, Lane) and at.row
-
-
-def widened(lengths: tuple[T, ...]) -> tuple[T, ...]:
-    """The lengths of a row, known or not, with space for all lanes."""
-    *others, last = lengths
-    return (*others, last and last * MOST_LANES)
 
 
 class _Nest:

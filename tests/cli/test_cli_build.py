@@ -115,7 +115,7 @@ def f(x: f32[n], k: i64, flag: bool, double: f64[n, 3]):
 """
     library = build(tmp_path, source)
     text = (tmp_path / "lib" / "f.h").read_text()
-    assert "int f(int64_t n, const float *x, int64_t k, uint8_t flag, const double *double_, " in text
+    assert "int f(int64_t n, const float *x, int64_t k, uint8_t flag, const double *_double, " in text
     assert "value_and_grad" not in text
     x, z = np.array([0.5, 2.0], np.float32), np.arange(6.0).reshape(2, 3)
     results = [np.asarray(r) for r in adc.compile(source)(x, -3, True, z)]

@@ -61,7 +61,7 @@ def reused(func):
 
 
 def buffers(func):
-    return [b.name for b in emit(scheduled(func)).buffers if b.nest is None]
+    return [b.name for b in emit(scheduled(func)).plan.buffers if b.nest is None]
 
 
 @pytest.mark.slow

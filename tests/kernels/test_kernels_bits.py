@@ -79,8 +79,8 @@ def test_threads_do_not_change_bits(text, order):
     func = derivative(text) if order else program(text)
     args, kernels = BIG[text], compiled(func).general
     sizes = sizes_of(func, args)
-    assert len(kernels.plans) > 0
-    assert max(plan(sizes)[0] for plan in kernels.plans) > 1, "several blocks"
+    assert len(kernels.partitions) > 0
+    assert max(partition.plan(sizes)[0] for partition in kernels.partitions) > 1, "several blocks"
     parallel = kernels(sizes, args)
     kernels.parallel = kernels.serial  # from here on without threads
     serial = kernels(sizes, args)

@@ -64,8 +64,8 @@ def test_lengths_choose_the_kernel():
     f = adc.compile(STATE)
     f(*arguments(3))
     kernels = f.specialise(f._last).executable
-    n, t = (kernels.general.kernel.sizes.index(name) for name in "nt")
-    sizes = [0] * len(kernels.general.kernel.sizes)
+    n, t = (kernels.general.kernel.plan.sizes.index(name) for name in "nt")
+    sizes = [0] * len(kernels.general.kernel.plan.sizes)
 
     def at(length: int, steps: int) -> object:
         sizes[n], sizes[t] = length, steps

@@ -63,7 +63,7 @@ def texts(func):
 def test_a_row_is_computed_once():
     func = kernel(program(SOFTMAX))
     assert sum("exp" in line for line in texts(func)) == 1
-    (row,) = [b for b in emit(scheduled(func)).buffers if b.nest is not None and b.shape]
+    (row,) = [b for b in emit(scheduled(func)).plan.buffers if b.nest is not None and b.shape]
     assert len(row.shape) == 1, "one row for each block, not one for each iteration"
 
 
@@ -103,7 +103,7 @@ def test_what_another_nest_reads_is_computed_again():
     func = kernel(program(TURNED))
     made = emit(scheduled(func))
     results = {made.arrays[r] for r in made.func.results}
-    assert all(len(b.shape) < 2 for b in made.buffers if b.name not in results)
+    assert all(len(b.shape) < 2 for b in made.plan.buffers if b.name not in results)
     rng = np.random.default_rng(0)
     backends(program(TURNED), [rng.standard_normal(6), rng.standard_normal(5)])
 

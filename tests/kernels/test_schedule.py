@@ -30,10 +30,10 @@ def nests(made):
 
 def pairs(made):
     """Temporaries and partial sums, one element for each point of two long axes."""
-    results = {b.name for b in made.buffers if b.name in {made.arrays[r] for r in made.func.results}}
+    results = {b.name for b in made.plan.buffers if b.name in {made.arrays[r] for r in made.func.results}}
     return [
         b
-        for b in made.buffers
+        for b in made.plan.buffers
         if b.name not in results and sum(not isinstance(n, Const) for n in b.shape) > 1
     ]
 

@@ -113,7 +113,7 @@ def test_what_goes_against_a_layout_is_tiled():
 def test_blocks_have_whole_lines_of_the_cache():
     f = compiled(PROGRAMS["copy"])
     f(*arguments(10_000, 64))
-    (plan,) = f.specialise(f._last).executable.general.plans
-    blocks, rows, *_ = plan((10_000, 64))
+    (partition,) = f.specialise(f._last).executable.general.partitions
+    blocks, rows, *_ = partition.plan((10_000, 64))
     assert rows % LINE_NUMBERS == 0
     assert blocks > 1

@@ -133,7 +133,7 @@ def test_a_value_of_pairs_is_computed_once(name, n, m):
     kernel = emit(scheduled(func))
     assert kernel.text.count("math.exp") == 1
     results = {kernel.arrays[r] for r in kernel.func.results}
-    assert all(len(b.shape) < 2 for b in kernel.buffers if b.name not in results), "no array over pairs"
+    assert all(len(b.shape) < 2 for b in kernel.plan.buffers if b.name not in results), "no array over pairs"
     rng = np.random.default_rng(0)
     args = arguments(func, [rng.standard_normal(n), rng.standard_normal(m)])
     sizes = sizes_of(func, args)
@@ -239,7 +239,7 @@ def test_what_is_made_point_by_point_is_not_stored_for_all_points(name, n):
     for got, expected in zip(compiled(sizes, args), Reference(func)(sizes, args), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
     results = {kernel.arrays[r] for r in kernel.func.results}
-    long = [b for b in kernel.buffers if b.name not in results and b.nest is None]
+    long = [b for b in kernel.plan.buffers if b.name not in results and b.nest is None]
     assert not [b for b in long if len(b.shape) > 1]
 
 

@@ -25,8 +25,9 @@ import jax
 
 from adcompiler.fork import Locked
 from adcompiler.interpreter.reference import extent
-from adcompiler.ir.nodes import Array, Input
+from adcompiler.ir.nodes import Input
 from adcompiler.ir.types import NUMPY
+from adcompiler.kernels.emit.call_plan import Kind
 from adcompiler.targets.cpu.compiled import CpuKernel
 from adcompiler.targets.cpu.kernels import kernel_at
 from adcompiler.targets.cpu.threads import region
@@ -60,7 +61,8 @@ def target(executable: Any, sizes: Sequence[int]) -> Target | None:
     kernel = kernel_at(executable, sizes)
     if _version() is None or not isinstance(kernel, CpuKernel) or kernel.native is None:
         return None
-    if kernel.computed or any(r.rank and isinstance(r, Input) for r in kernel.func.results):
+    given = zip(kernel.func.results, kernel.plan.results, strict=True)
+    if kernel.plan.computed or any(r.rank and place.kind is Kind.INPUT for r, place in given):
         return None
     handler = _Handler(kernel, sizes)
     text = handler.text()
@@ -99,73 +101,55 @@ class _Handler:
 
     def __init__(self, kernel: CpuKernel, sizes: Sequence[int]) -> None:
         assert kernel.native is not None
-        self.kernel = kernel
+        self.func, self.plan = kernel.func, kernel.plan
         blocks, parallel, needed, _ = kernel.layout(tuple(sizes))
         launch, self.threads = region(kernel.threads) if parallel else (0, 1)
         self.symbols = {"kernel": kernel.native.packed} | ({"launch": launch} if launch else {})
         self.lines: list[str] = []
-        self.words = 0
-        self.numbers(sizes)
-        for k, given in enumerate(kernel.func.inputs):
-            self.operand(k, given, extent(given.shape, sizes))
-        self.scratch = self.buffers(needed)
-        self.numbers(blocks)
+        inputs = [extent(i.shape, sizes) for i in self.func.inputs]
+        for k, word in enumerate(self.plan.frame(sizes, inputs, [shape for shape, _ in needed], blocks)):
+            self.store("i64", str(word), k)
+        for k, (given, word) in enumerate(zip(self.func.inputs, self.plan.words.inputs, strict=True)):
+            self.operand(k, given, word)
+        self.scratch = self.buffers([prod(shape) * dtype.itemsize for shape, dtype in needed])
 
     # -- before the call -----------------------------------------------------------------------
 
-    def numbers(self, numbers: Sequence[int]) -> None:
-        """Store constants as the next words of the kernel's arguments."""
-        for number in numbers:
-            self.word("i64", str(number))
+    def store(self, kind: str, value: str, word: int) -> None:
+        """Store a word of the kernel's call."""
+        self.lines.append(f"store {kind} {value}, ptr {self.place('%words', 8 * word)}")
 
-    def word(self, kind: str, value: str) -> None:
-        """Store the next word of the kernel's arguments."""
-        self.lines.append(f"store {kind} {value}, ptr {self.place('%words', 8 * self.words)}")
-        self.words += 1
+    def operand(self, k: int, given: Input, word: int) -> None:
+        """Store an array's address, or the value of a number."""
+        data, kind = self.data("%args", k), WORDS[NUMPY[given.dtype].itemsize]
+        self.store(*(("ptr", data) if given.rank else (kind, self.load(kind, data))), word)
 
-    def operand(self, k: int, given: Input, shape: Sequence[int]) -> None:
-        """Store an array's address and lengths, or the value of a number."""
-        data = self.data("%args", k)
-        if given.rank:
-            self.word("ptr", data)
-            self.numbers(shape)
-        else:
-            kind = WORDS[NUMPY[given.dtype].itemsize]
-            self.word(kind, self.load(kind, data))
-
-    def buffers(self, needed: Sequence[tuple[tuple[int, ...], Any]]) -> int:
-        """Store the addresses of the kernel's outputs, results and then temporaries; returns the bytes of
-        temporaries."""
-        places = {p: k for k, p in reversed(list(enumerate(self.kernel.out))) if p is not None}
-        results = len(self.kernel.out)
+    def buffers(self, sizes: Sequence[int]) -> int:
+        """Store the addresses of results and temporaries; returns the bytes of temporaries."""
+        results = enumerate(self.plan.results)
+        places = {r.number: k for k, r in reversed([*results]) if r.kind is Kind.BUFFER}
         taken = 0
-        for p, (shape, dtype) in enumerate(needed):
+        for p, (size, word) in enumerate(zip(sizes, self.plan.words.buffers, strict=True)):
             if p in places:
-                self.word("ptr", self.data("%rets", places[p]))
+                self.store("ptr", self.data("%rets", places[p]), word)
             else:
-                self.word("ptr", self.place(self.data("%rets", results), taken))
-                taken += (
-                    max(-(-prod(shape) * dtype.itemsize // ALIGNMENT_BYTES), 1) * ALIGNMENT_BYTES
-                )  # at least one unit if empty
-            self.numbers(shape)
+                self.store("ptr", self.place(self.data("%rets", len(self.plan.results)), taken), word)
+                taken += max(-(-size // ALIGNMENT_BYTES), 1) * ALIGNMENT_BYTES  # at least one unit if empty
         return taken
 
     # -- behind it -----------------------------------------------------------------------------
 
-    def number(self, array: Array) -> int:
-        """The word in which the kernel returns a number."""
-        return self.words + self.kernel.kernel.scalars.index(array)
-
     def results(self) -> None:
         """Copy numbers to XLA's results."""
-        for k, (result, p) in enumerate(zip(self.kernel.func.results, self.kernel.out, strict=True)):
-            if p is None:
-                kind = WORDS[NUMPY[result.dtype].itemsize]
-                if isinstance(result, Input):
-                    source = self.data("%args", result.position)
-                else:
-                    source = self.place("%words", 8 * self.number(result))
-                self.lines.append(f"store {kind} {self.load(kind, source)}, ptr {self.data('%rets', k)}")
+        for k, result in enumerate(self.plan.results):
+            if result.kind is Kind.BUFFER:
+                continue
+            kind = WORDS[NUMPY[result.dtype].itemsize]
+            if result.kind is Kind.INPUT:
+                source = self.data("%args", result.number)
+            else:
+                source = self.place("%words", 8 * self.plan.words.returned[result.number])
+            self.lines.append(f"store {kind} {self.load(kind, source)}, ptr {self.data('%rets', k)}")
 
     def fails(self, guard: str, code: int, message: str) -> str:
         """Emit the return of an error if a guard holds; returns the constant with its message."""
@@ -186,21 +170,18 @@ class _Handler:
         self.lines.append(
             f"%failed = call i1 @kernel(ptr %words, ptr %context, i64 {launch}, i64 {self.threads})"
         )
-        func = self.kernel.func
+        func = self.func
         messages = [self.fails("%failed", EXHAUSTED, f"{func.name} needs more memory than available")]
-        for check in func.checks:
-            word = self.load("i64", self.place("%words", 8 * self.number(check.holds)))
+        for check, value in zip(func.checks, self.plan.checks, strict=True):
+            word = self.load("i64", self.place("%words", 8 * self.plan.words.returned[value]))
             guard = self.made(f"icmp eq i64 {word}, 0")
             error = check.error(check.cause, remedy=check.remedy, source=func.source, span=check.span)
             messages.append(self.fails(guard, OUT_OF_RANGE, str(error)))
         self.results()
         version = _version()
         assert version is not None
-        names = {
-            "$MAJOR": version[0],
-            "$MINOR": version[1],
-            "$WORDS": self.words + len(self.kernel.kernel.scalars) + 1,
-        }
+        words = self.plan.words.count + 1
+        names = {"$MAJOR": version[0], "$MINOR": version[1], "$WORDS": words}
         text = TEXT
         for name, value in names.items():
             text = text.replace(name, str(value))

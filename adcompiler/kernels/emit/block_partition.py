@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import reduce
 from math import prod
+from typing import NamedTuple
 
 from adcompiler.interpreter.reference import length
 from adcompiler.ir.nodes import Apply, Const, Element, Shape, Size
@@ -24,7 +25,18 @@ from adcompiler.kernels.limits import (
     SCAN_POINTS,
 )
 from adcompiler.kernels.schedule.schedule_tree import Loop, computed
-from adcompiler.loopir.nodes import Assign, Binary, Call, Expr, Unary, Var, literal
+from adcompiler.loopir.nodes import (
+    Assign,
+    Binary,
+    Call,
+    Choice,
+    Compare,
+    Expr,
+    Logical,
+    Unary,
+    Var,
+    literal,
+)
 from adcompiler.loopir.outer_vectorisation import LEAST_LANES, MOST_LANES
 
 Lengths = Callable[[Sequence[int]], tuple[int, ...]]
@@ -53,36 +65,102 @@ def _length(size: Element) -> Callable[[Sequence[int]], int]:
         case Apply(op="add" | "subtract" as op, args=(x, y)):
             left, right, sign = _length(x), _length(y), 1 if op == "add" else -1
             return lambda sizes: left(sizes) + sign * right(sizes)
+        case Apply(op="multiply", args=(x, Const(value=count))):
+            whole = _length(x)
+            return lambda sizes: whole(sizes) * int(count)
     return lambda sizes: length(size, sizes)
 
 
-def plan(kernel: Kernel, k: int) -> Plan:
-    """The partition of a nest: number of blocks, iterations per block, total points and points per iteration.
+class Rounding(NamedTuple):
+    """Blocks of `rows` iterations or more, or of nests of so many `iterations`, have at least `least`, and a
+    multiple of `whole`."""
+
+    rows: int
+    iterations: int
+    least: int
+    whole: int
+
+
+class Partition:
+    """How a nest is cut into blocks.
 
     If iterations are `lanes`, blocks are whole vectors unless too few would be left for all threads. If lanes
     are `adding` to separate sums, a block is several vectors, since each block clears the sums and combines
     them. `tiled` iterations share cache lines, so a block covers whole lines. An outermost loop whose length
     the program computes is one block.
     """
-    loop = kernel.nests[k]
-    if is_computed(loop.size):
-        return lambda sizes: (1, LONGEST_BLOCK, 1, 1)
-    counts, (block, most, least) = _counts(loop), _limits(kernel, k)
-    nest = kernel.transformed[f"nest{k}"]
-    often = lengths(_often(kernel, k))
 
-    def cut(sizes: Sequence[int]) -> tuple[int, int, int, int]:
-        iterations, points = counts(sizes)
-        rows = max(
-            1, block // max(points, 1), -(-iterations // most), iterations * (iterations * points < least)
-        )
-        if nest.lanes and (rows >= LEAST_LANES or iterations >= FEWEST_BLOCKS * MOST_LANES):
-            rows = -(-max(rows, ADDING_ITERATIONS if nest.adding else 1) // MOST_LANES) * MOST_LANES
-        elif nest.tiled and iterations >= FEWEST_BLOCKS * LINE_NUMBERS:
-            rows = -(-rows // LINE_NUMBERS) * LINE_NUMBERS
-        return -(-iterations // rows), rows, iterations * points * prod(often(sizes)), points
+    def __init__(self, kernel: Kernel, k: int, transformed: bool = False) -> None:
+        """With `transformed`, the nest runs as the transforms of the loop IR made it."""
+        self.loop = kernel.nests[k]
+        self.block, self.most, self.least = _limits(kernel, k)
+        self.often = _often(kernel, k)
+        self.roundings: list[Rounding] = []
+        if transformed:
+            nest = kernel.transformed[f"nest{k}"]
+            least = ADDING_ITERATIONS if nest.adding else 1
+            self.roundings += [
+                Rounding(LEAST_LANES, FEWEST_BLOCKS * MOST_LANES, least, MOST_LANES)
+            ] * nest.lanes
+            self.roundings += [
+                Rounding(LONGEST_BLOCK, FEWEST_BLOCKS * LINE_NUMBERS, 1, LINE_NUMBERS)
+            ] * nest.tiled
+        self.plan = self._planned()
 
-    return cut
+    @property
+    def is_computed(self) -> bool:
+        """Whether the program computes the number of iterations."""
+        return is_computed(self.loop.size)
+
+    def _planned(self) -> Plan:
+        """The number of blocks, iterations per block, total points and points per iteration, by the lengths
+        of a call."""
+        if self.is_computed:
+            return lambda sizes: (1, LONGEST_BLOCK, 1, 1)
+        counts, often = _counts(self.loop), lengths(self.often)
+        block, most, least, roundings = self.block, self.most, self.least, self.roundings
+
+        def cut(sizes: Sequence[int]) -> tuple[int, int, int, int]:
+            iterations, points = counts(sizes)
+            rows = max(
+                1,
+                block // max(points, 1),
+                -(-iterations // most),
+                iterations * (iterations * points < least),
+            )
+            for rounding in roundings:
+                if rows >= rounding.rows or iterations >= rounding.iterations:
+                    rows = -(-max(rows, rounding.least) // rounding.whole) * rounding.whole
+                    break
+            return -(-iterations // rows), rows, iterations * points * prod(often(sizes)), points
+
+        return cut
+
+    def assign(self, writer: Writer, k: int) -> None:
+        """Write the statements that compute the last parameters of a kernel."""
+        rows = Var(f"rows{k}")
+        writer.add(Assign(rows.name, self.rows(writer)))
+        writer.add(Assign(f"blocks{k}", self.blocks(writer, rows)))
+
+    def rows(self, writer: Writer) -> Expr:
+        """The iterations of a block as an expression, for nests that are not in iterations."""
+        if self.is_computed:
+            return literal(LONGEST_BLOCK)
+        products = dict.fromkeys(_product(writer, shape) for shape in _inside(self.loop))
+        points = Binary("//", literal(self.block), Call("max", (*products, literal(1))))
+        size = writer.written(self.loop.size)
+        rows: Expr = Call("max", (literal(1), points, _quotient(size, literal(self.most))))
+        rounded = rows
+        for one in reversed(self.roundings):
+            tests = (rows, one.rows), (size, one.iterations)
+            applies = Logical("or", tuple(Compare(">=", x, literal(n)) for x, n in tests))
+            count = _quotient(Call("max", (rows, literal(one.least))), literal(one.whole))
+            rounded = Choice(applies, Binary("*", count, literal(one.whole)), rounded)
+        return rounded
+
+    def blocks(self, writer: Writer, rows: Expr) -> Expr:
+        """The number of blocks as an expression."""
+        return literal(1) if self.is_computed else _quotient(writer.written(self.loop.size), rows)
 
 
 def is_long(loops: Sequence[Loop]) -> Callable[[Sequence[int]], bool]:
@@ -95,30 +173,6 @@ def _counts(loop: Loop) -> Callable[[Sequence[int]], tuple[int, int]]:
     """The iterations of a nest, and the points of each. Lengths that the program computes count as one."""
     outer, inner = lengths((loop.size,)), [lengths(shape) for shape in _inside(loop)]
     return lambda sizes: (outer(sizes)[0], max(prod(shape(sizes)) for shape in inner))
-
-
-def plan_lines(writer: Writer, kernel: Kernel, k: int) -> None:
-    """Write the plan as statements of a kernel's wrapper."""
-    rows = Var(f"rows{k}")
-    writer.add(Assign(rows.name, rows_of(writer, kernel, k)))
-    writer.add(Assign(f"blocks{k}", blocks_of(writer, kernel, k, rows)))
-
-
-def rows_of(writer: Writer, kernel: Kernel, k: int) -> Expr:
-    """The iterations of a block of a nest, for one thread."""
-    loop = kernel.nests[k]
-    if is_computed(loop.size):
-        return literal(LONGEST_BLOCK)
-    block, most, _ = _limits(kernel, k)
-    products = dict.fromkeys(_product(writer, shape) for shape in _inside(loop))
-    points = Binary("//", literal(block), Call("max", (*products, literal(1))))
-    return Call("max", (literal(1), points, _quotient(writer.written(loop.size), literal(most))))
-
-
-def blocks_of(writer: Writer, kernel: Kernel, k: int, rows: Expr) -> Expr:
-    """The number of blocks of a nest."""
-    size = kernel.nests[k].size
-    return literal(1) if is_computed(size) else _quotient(writer.written(size), rows)
 
 
 def _product(writer: Writer, lengths: Shape) -> Expr:
@@ -150,6 +204,9 @@ def _limits(kernel: Kernel, k: int) -> tuple[int, int, int]:
     """The points per block, the maximum number of blocks, and the points up to which there is one block."""
     if k in kernel.scans:
         return SCAN_POINTS, MOST_BLOCKS, 0
-    wide = any(b.nest == k and b.shape for b in kernel.buffers)
-    most = MOST_WIDE_BLOCKS if wide else MOST_BLOCKS
-    return BLOCK_POINTS, most, PARALLEL_POINTS if k in kernel.in_iterations else 0
+    wide = any(b.nest == k and b.shape for b in kernel.plan.buffers)
+    return (
+        BLOCK_POINTS,
+        MOST_WIDE_BLOCKS if wide else MOST_BLOCKS,
+        PARALLEL_POINTS if k in kernel.in_iterations else 0,
+    )

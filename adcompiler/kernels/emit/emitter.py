@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from adcompiler.analysis.loop_order import is_short
 from adcompiler.analysis.predicates import ALWAYS, join, meet
 from adcompiler.ir.nodes import Accumulate, Array, Element, Input, Read, Reduce, Shape
 from adcompiler.ir.nodes import Call as ArrayCall
 from adcompiler.kernels.emit import calls
-from adcompiler.kernels.emit.kernel import Buffer, Kernel, over_blocks
+from adcompiler.kernels.emit.call_plan import Buffer, CallPlan
+from adcompiler.kernels.emit.kernel import Kernel, over_blocks
 from adcompiler.kernels.emit.names import Names
 from adcompiler.kernels.emit.parallel_scan import ParallelScan, ParallelScanWriter
 from adcompiler.kernels.emit.range_cuts import cut, edges
@@ -151,14 +153,12 @@ class Emitter(Statements):
         scalars = tuple(dict.fromkeys(r for r in given if not r.rank or computed(r.shape)))
         names = [*(self.labels[a] for a in scalars), *self.stamps]
         self.driver.add(Return(tuple(map(Var, names))))
-        params = [*self.sizes, *(self.labels[i] for i in self.func.inputs), *(b.name for b in self.buffers)]
-        for k in range(len(self.nests)):
-            params += [f"blocks{k}", f"rows{k}"]
-        functions = [*self.functions, Function("run", params, self.driver.scopes[0])]
+        buffers, nests = tuple(self.buffers), len(self.nests)
+        plan = CallPlan.of(self.func, self.sizes, self.labels, buffers, nests, scalars, len(self.stamps))
+        functions = [*self.functions, Function("run", [*plan.params], self.driver.scopes[0])]
         rows = frozenset(row.name for row in self.rows.values() if row.nest is not None)
-        found = self.buffers, self.nests, self.sequential, scalars, self.labels, self.sizes, rows
-        iterations = self.in_iterations, self.whole, self.scans
-        return Kernel(self.comment(), functions, self.func, *found, len(self.stamps), *iterations)
+        found = self.nests, self.sequential, self.labels, rows, self.in_iterations, self.whole, self.scans
+        return Kernel(self.comment(), functions, self.func, plan, *found)
 
     def drive(self, item: Loop | Task) -> None:
         """Write one item of the driver."""
@@ -274,7 +274,8 @@ class Emitter(Statements):
                 writer.add(Allocate(row.name, row.dtype, tuple(map(literal, row.lengths))))
                 writer.own.add(row.name)
             else:
-                row.nest = number
+                self.rows[array] = reused = replace(row, nest=number)
+                self.buffers[self.buffers.index(row)] = reused
                 writer.prefixes[array] = (BLOCK,)
 
     def divide(self, k: int, writer: Writer) -> None:

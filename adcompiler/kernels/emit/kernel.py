@@ -6,12 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from math import prod
 
-from adcompiler.ir.nodes import Array, Const, Element, Func, Shape
-from adcompiler.ir.types import Dtype
+from adcompiler.ir.nodes import Array, Func
+from adcompiler.kernels.emit.call_plan import CallPlan
 from adcompiler.kernels.emit.names import NUMBA, SPECIAL
-from adcompiler.kernels.limits import SMALL_ROW
 from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence
 from adcompiler.lazy import cached_property
 from adcompiler.loopir.intrinsics import INTRINSICS
@@ -41,49 +39,17 @@ def with_header(comment: str, text: str) -> str:
 
 
 @dataclass
-class Buffer:
-    """An array that a kernel needs in addition to its inputs: a result, a temporary, partial sums or rows."""
-
-    name: str
-    dtype: Dtype
-    shape: Shape
-    nest: int | None = None  # the nest whose number of blocks is an additional leading length
-
-    @property
-    def is_small(self) -> bool:
-        """Whether it may fit in registers."""
-        return all(isinstance(n, Const) for n in self.shape) and prod(map(_value, self.shape)) <= SMALL_ROW
-
-    @property
-    def lengths(self) -> tuple[int, ...]:
-        """The lengths, all of them constant."""
-        return tuple(map(_value, self.shape))
-
-
-def _value(length: Element) -> int:
-    assert isinstance(length, Const)
-    return int(length.value)
-
-
-@dataclass
 class Kernel:
-    """Functions, and how to call the last one.
-
-    `run(*sizes, *inputs, *buffers, *blocks)` takes two numbers per nest: the blocks and the iterations per
-    block. It returns a tuple of the results of rank 0 and those whose lengths it computes.
-    """
+    """Functions, and how to call the last one, which is `run`."""
 
     comment: str
     functions: Sequence[Function]
     func: Func
-    buffers: list[Buffer]
+    plan: CallPlan
     nests: list[Loop]
     sequential: set[int]
-    scalars: tuple[Array, ...]
     arrays: dict[Array, str]
-    sizes: tuple[str, ...]
     rows: frozenset[str]  # buffers that each iteration of a nest reuses
-    stamps: int = 0  # timestamps returned after the scalars
     in_iterations: AbstractSet[int] = frozenset()  # nests inside iterations of program loops
     whole: Sequence[Loop] = ()  # loops in iterations that are not nests, but could be
     scans: Mapping[int, Recurrence] = field(default_factory=dict)  # nests that run program loops

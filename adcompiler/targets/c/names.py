@@ -5,13 +5,37 @@ from __future__ import annotations
 import re
 
 from adcompiler.errors import Error
-from adcompiler.targets.numba.ahead import HEADERS, KEYWORDS
 
+KEYWORDS = frozenset(
+    word
+    for line in (
+        "auto bool break case char const constexpr continue default do double else enum extern false",
+        "float for goto if inline int int64_t long nullptr register restrict return short signed sizeof",
+        "static struct switch true typedef typeof uint8_t union unsigned void volatile while",
+        "malloc free size_t memcpy",
+    )
+    for word in line.split()
+)
+# Names already used by the C headers.
+HEADERS = frozenset(
+    f"{word}{ending}"
+    for words, endings in (
+        ("acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1", "fl"),
+        ("fabs fdim floor fma fmax fmin fmod frexp hypot ilogb ldexp lgamma llrint llround log log10", "fl"),
+        ("log1p log2 logb lrint lround modf nan nearbyint nextafter nexttoward pow remainder remquo", "fl"),
+        ("rint round scalbln scalbn sin sinh sqrt tan tanh tgamma trunc", "fl"),
+        ("abort abs atexit atof atoi atol atoll bsearch calloc div exit getenv j0 j1 jn labs ldiv llabs", ""),
+        ("lldiv main qsort rand realloc srand strtod strtof strtol strtold strtoll strtoul strtoull", ""),
+        ("system y0 y1 yn errno HIDDEN HUGE_VAL INFINITY NAN NULL M_E M_PI RAND_MAX", ""),
+    )
+    for word in words.split()
+    for ending in ("", *endings)
+)
 MACROS = frozenset({
     "bool", "true", "false", "isnan", "isinf", "isfinite", "signbit", "linux", "unix", "i386", "NULL",
     "INT64_C", "INT64_MIN", "NAN", "INFINITY",
 })  # fmt: skip
-TAKEN = (KEYWORDS | HEADERS | MACROS) - {"bytes", "work", "code", "none", "failed", "temporary"}
+TAKEN = KEYWORDS | HEADERS | MACROS
 
 
 def local(name: str) -> str:

@@ -37,12 +37,12 @@ class OneThread(Restructurer):
     def __init__(self, kernel: Kernel) -> None:
         self.parts: dict[str, set[str]] = {}
         arrays = set()
-        for b in kernel.buffers:
+        for b in kernel.plan.buffers:
             if b.nest is not None and b.name not in kernel.rows:
                 self.parts.setdefault(f"nest{b.nest}", set()).add(b.name)
                 arrays |= {f"nest{b.nest}"} if b.shape else set()
         self.numbers = self.parts.keys() - arrays
-        self.divided = frozenset(k for k in range(len(kernel.nests)) if f"nest{k}" in self.parts)
+        self.divided = frozenset(k for k in range(kernel.plan.nests) if f"nest{k}" in self.parts)
         self.added: set[int] = set()
 
     def function(self, function: Function) -> Function:

@@ -10,7 +10,8 @@ import numpy as np
 
 from adcompiler.kernels.emit.block_partition import lengths
 from adcompiler.targets.c.body import INDENT
-from adcompiler.targets.c.program import WORK, CProgram
+from adcompiler.targets.c.driver import WORK
+from adcompiler.targets.c.program import CProgram
 from adcompiler.targets.c.tables import SparseValues, table
 from adcompiler.targets.c.values import STORED
 

@@ -8,15 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adcompiler.interpreter.reference import require
-from adcompiler.ir.nodes import Array, Const, Input, Shape
+from adcompiler.ir.nodes import Array, Const, Shape
 from adcompiler.ir.types import NUMPY, Dtype
-from adcompiler.kernels.emit.block_partition import Lengths, is_long, lengths, plan
+from adcompiler.kernels.emit.block_partition import Partition, is_long, lengths
+from adcompiler.kernels.emit.call_plan import Kind
 from adcompiler.kernels.emit.emitter import emit
-from adcompiler.kernels.emit.kernel import Buffer, Kernel
+from adcompiler.kernels.emit.kernel import Kernel
 from adcompiler.kernels.limits import PARALLEL_POINTS, POLLED_POINTS
 from adcompiler.kernels.schedule.materialise import Scheduled
 from adcompiler.lazy import Memo, cached_property
-from adcompiler.loopir.outer_vectorisation import widened
+from adcompiler.loopir.outer_vectorisation import MOST_LANES
 from adcompiler.loopir.short_loops import low_trip_guard
 from adcompiler.progress import compiling
 from adcompiler.targets.buffers import POOL, Into
@@ -67,41 +68,32 @@ class CpuKernel:
         self.kernel: Kernel = kernel or emit(made, divides=mode.divided)
         func = made.func
         self.func, self.precise = func, precise
-        self.shapes = [(b, self.lengths(b), NUMPY[b.dtype]) for b in self.kernel.buffers]
-        self.plans = [plan(self.kernel, k) for k in range(len(self.kernel.nests))]
-        # A program of scalars has no loops and no buffers: its results are selected from the returned values.
-        scalars = self.kernel.scalars
-        self.computed = [s for s in scalars if s.rank]  # arrays whose lengths the kernel computes
-        alone = not (self.plans or self.shapes or self.computed) and all(r in scalars for r in func.roots)
-        self.picks = [scalars.index(r) for r in func.results] if alone else None
-        self.checked = bool(func.checks)
-        self.places = {b.name: p for p, b in enumerate(self.kernel.buffers)}
-        self.out = [self.places.get(self.kernel.arrays[r]) for r in func.results]
+        self.plan = self.kernel.plan.widened(self.kernel.wide, MOST_LANES)
+        self.partitions = [Partition(self.kernel, k, transformed=True) for k in range(self.plan.nests)]
+        self.shapes = [(b.nest, lengths(b.shape), NUMPY[b.dtype]) for b in self.plan.buffers]
+        self.picks = [r.number for r in self.plan.results] if self.plan.is_scalar else None
+        self.checks = self.plan.checks
+        self.places = [(r.kind.value, r.number) for r in self.plan.results]
+        self.out = [r.number if r.kind is Kind.BUFFER else None for r in self.plan.results]
         self.layouts: Memo[tuple[int, ...], Layout] = Memo()
         self.is_long = is_long(self.kernel.whole) if self.kernel.whole else None
-        self.are_low = low_trip_guard(self.kernel.functions, self.kernel.sizes)
+        self.are_low = low_trip_guard(self.kernel.functions, self.plan.sizes)
 
     @cached_property
     def source(self) -> KernelSource:
         """The kernel, for the compiler other than numba."""
-        kernel, nests = self.kernel, range(len(self.plans))
-        params = [Param(name, "i64") for name in kernel.sizes]
-        params += [Param(kernel.arrays[i], i.dtype, _known(i.shape)) for i in self.func.inputs]
+        kernel, plan, inputs = self.kernel, self.plan, self.func.inputs
+        params = [Param(name, "i64") for name in plan.sizes]
+        params += [Param(n, i.dtype, _known(i.shape)) for n, i in zip(plan.inputs, inputs, strict=True)]
         written = len(params)
-        for b in kernel.buffers:
-            known = widened(_known(b.shape)) if b.name in kernel.wide else _known(b.shape)
-            params.append(Param(b.name, b.dtype, (None,) * (b.nest is not None) + known))
-        params += [Param(f"{what}{k}", "i64") for k in nests for what in ("blocks", "rows")]
-        shared = [f"nest{k}" for k in nests if k not in kernel.sequential]
-        results: list[Dtype] = [s.dtype for s in kernel.scalars]
-        results += ["i64"] * kernel.stamps
+        for b in plan.buffers:
+            params.append(Param(b.name, b.dtype, (None,) * (b.nest is not None) + _known(b.shape)))
+        params += [Param(name, "i64") for name in plan.blocks]
+        shared = [f"nest{k}" for k in range(plan.nests) if k not in kernel.sequential]
+        results: list[Dtype] = [v.dtype for v in plan.returned]
+        results += ["i64"] * plan.stamps
         how = self.precise, written, self.mode.polled, self.mode.low_trips
         return KernelSource(tuple(kernel.transformed.values()), params, results, shared, *how)
-
-    def lengths(self, buffer: Buffer) -> Lengths:
-        """The lengths of a buffer without the number of blocks; rows are padded to whole vectors."""
-        found = lengths(buffer.shape)
-        return (lambda sizes: widened(found(sizes))) if buffer.name in self.kernel.wide else found
 
     @cached_property
     def native(self) -> Native | None:
@@ -135,11 +127,11 @@ class CpuKernel:
         """The results: arrays, or scalars where the rank is 0."""
         if self.picks is not None:
             scalars = self.serial(*sizes, *args)
-            if self.checked:
+            if self.checks:
                 self.check(scalars)
             return [scalars[k] for k in self.picks]
         buffers, scalars = self.launch(sizes, args, into)
-        if self.checked:
+        if self.checks:
             self.check(scalars)
         return self.results(args, buffers, scalars)
 
@@ -177,33 +169,35 @@ class CpuKernel:
 
     def layout(self, sizes: tuple[int, ...]) -> Layout:
         """The layout for the lengths of a call, cached because lengths tend to repeat."""
-        plans = [plan(sizes) for plan in self.plans]
-        blocks = tuple([n for count, rows, _, _ in plans for n in (count, rows)])
-        long = sum(points for _, _, points, _ in plans) >= PARALLEL_POINTS
-        heavy = any(points > POLLED_POINTS for _, _, _, points in plans)
+        cuts = [partition.plan(sizes) for partition in self.partitions]
+        blocks = tuple([n for count, rows, _, _ in cuts for n in (count, rows)])
+        long = sum(points for _, _, points, _ in cuts) >= PARALLEL_POINTS
+        heavy = any(points > POLLED_POINTS for _, _, _, points in cuts)
         needed = [
-            (shape(sizes) if b.nest is None else (blocks[2 * b.nest], *shape(sizes)), dtype)
-            for b, shape, dtype in self.shapes
+            (shape(sizes) if nest is None else (blocks[2 * nest], *shape(sizes)), dtype)
+            for nest, shape, dtype in self.shapes
         ]
-        made = blocks, long and len(self.kernel.sequential) < len(plans), needed, heavy
+        made = blocks, long and len(self.kernel.sequential) < len(cuts), needed, heavy
         self.layouts[sizes] = made
         return made
 
     def check(self, scalars: Sequence[Any]) -> None:
         """Raise the error of the first check that fails."""
-        require(self.func, [scalars[self.kernel.scalars.index(c.holds)] for c in self.func.checks])
+        require(self.func, [scalars[k] for k in self.checks])
 
     def results(self, args: Sequence[Any], buffers: list[np.ndarray], scalars: Sequence[Any]) -> list[Any]:
         """Results in order."""
-        values: dict[Array, Any] = dict(zip(self.kernel.scalars, scalars, strict=True))
-        for array in self.computed:
-            if isinstance(values[array], tuple):
-                contents, *shape = values[array]
-                values[array] = np.frombuffer(contents, NUMPY[array.dtype]).reshape(shape)
-        return [
-            buffers[p] if p is not None else args[r.position] if isinstance(r, Input) else values[r]
-            for r, p in zip(self.func.results, self.out, strict=True)
-        ]
+        made = [*map(_array, scalars, self.plan.returned)] if self.plan.computed else scalars
+        values = buffers, scalars, made, args
+        return [values[kind][k] for kind, k in self.places]
+
+
+def _array(value: Any, made: Array) -> Any:
+    """An array that a kernel has allocated, from its bytes and lengths; any other value as it is."""
+    if not isinstance(value, tuple):
+        return value
+    contents, *shape = value
+    return np.frombuffer(contents, NUMPY[made.dtype]).reshape(shape)
 
 
 def _loaded(source: str) -> Callable[..., Any]:

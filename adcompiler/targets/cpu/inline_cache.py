@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from adcompiler.ir.nodes import Input
 from adcompiler.ir.types import NUMPY
+from adcompiler.kernels.emit.call_plan import Kind as Where
+from adcompiler.kernels.emit.call_plan import Result
 from adcompiler.pytree.kinds import ArgType, Kind, Static
 from adcompiler.targets.buffers import POOL
 from adcompiler.targets.cpu.compiled import CpuKernel
@@ -49,21 +50,24 @@ def fast_path(
     kernel = kernel_at(executable, sizes)
     if not (isinstance(kernel, CpuKernel) and kernel.native is not None and _nests(structure)):
         return None
-    if kernel.computed or kernel.mode.polled:
+    plan = kernel.plan
+    if plan.computed or kernel.mode.polled or any(r.kind is Where.INPUT for r in plan.results):
         return None
     blocks, parallel, needed, _ = kernel.layout(tuple(sizes))
-    flat = iter(zip(kernel.func.results, kernel.out, strict=True))
-    if parallel or any(isinstance(r, Input) for r in kernel.func.results):
+    if parallel:
         return None
     table = _Table(kernel)
-    table.words += sizes
+    table.words = plan.frame(
+        sizes, [np.shape(a) for k, a in zip(types, args, strict=True) if isinstance(k, ArgType)],
+        [shape for shape, _ in needed], blocks,
+    )  # fmt: skip
+    places = iter(plan.words.inputs)
     for kind, arg in zip(types, args, strict=True):
-        table.argument(kind, arg)
-    for shape, dtype in needed:
-        table.buffer(shape, dtype)
-    table.words += blocks
-    table.nest(structure, flat, plain)
-    if max(len(table.words) + len(kernel.kernel.scalars), len(table.outputs)) > MOST_WORDS:
+        table.argument(kind, arg, places)
+    for need, place in zip(needed, plan.words.buffers, strict=True):
+        table.makers += [table.address(POOL.maker(*need)), place]
+    table.nest(structure, iter(plan.results), plain)
+    if max(plan.words.count, len(table.outputs)) > MOST_WORDS:
         return None
     return guarded(table.text(kernel.native.packed), general, table.held)
 
@@ -88,7 +92,7 @@ class _Table:
     """The parts of the table, and the objects whose addresses it contains."""
 
     def __init__(self, kernel: CpuKernel) -> None:
-        self.kernel = kernel
+        self.plan = kernel.plan
         self.arguments: list[int] = []
         self.makers: list[int] = []
         self.words: list[int] = []
@@ -100,46 +104,35 @@ class _Table:
         self.held.append(held)
         return id(held)
 
-    def argument(self, kind: Kind, arg: Any) -> None:
-        """Add an argument of the call, and the kernel's parameter for it."""
+    def argument(self, kind: Kind, arg: Any, places: Iterator[int]) -> None:
+        """Add an argument of the call; `places` yields the words of those that kernels take."""
         if isinstance(kind, Static):
             self.arguments += [self.address(arg), 0, SAME, 0]
             return
         assert isinstance(kind, ArgType)
         taken = FROM_FLOAT if type(arg) is not int else TO_FLOAT if kind.dtype == "f64" else TO_INTEGER
         how = self.address(arg.dtype) if np.ndim(arg) else taken
-        self.arguments += [self.address(type(arg)), len(self.words), how, np.ndim(arg)]
-        self.words += [0, *np.shape(arg)]
+        self.arguments += [self.address(type(arg)), next(places), how, np.ndim(arg)]
 
-    def buffer(self, shape: tuple[int, ...], dtype: np.dtype) -> None:
-        """Add a parameter of the kernel that is allocated for the call."""
-        self.makers += [self.address(POOL.maker(shape, dtype)), len(self.words)]
-        self.words += [0, *shape]
-
-    def nest(self, structure: Any, flat: Iterator[tuple[Any, int | None]], plain: bool) -> None:
-        """Add the results; `flat` yields those of the program and their buffers."""
+    def nest(self, structure: Any, flat: Iterator[Result], plain: bool) -> None:
+        """Add the results; `flat` yields those of the program."""
         if isinstance(structure, tuple):
             for part in structure:
                 self.nest(part, flat, plain)
             self.outputs += [TUPLE, len(structure), 0]
             return
-        result, place = next(flat)
-        if place is not None:
-            self.outputs += [ARRAY, place, 0]
+        result = next(flat)
+        if result.kind is Where.BUFFER:
+            self.outputs += [ARRAY, result.number, 0]
             return
         own = plain and result.dtype != "f32"
         kind = 0 if own else self.address(NUMPY[result.dtype].type)
-        self.outputs += [NUMBERS[result.dtype], self.number(result), kind]
-
-    def number(self, result: Any) -> int:
-        """The word in which the kernel leaves a scalar, after its parameters."""
-        return len(self.words) + self.kernel.kernel.scalars.index(result)
+        self.outputs += [NUMBERS[result.dtype], self.plan.words.returned[result.number], kind]
 
     def text(self, run: int) -> bytes:
         """The table for a kernel at an address."""
-        checks = [self.number(c.holds) for c in self.kernel.func.checks]
-        words = [*self.words, *[0] * len(self.kernel.kernel.scalars)]
-        parts = self.arguments, self.makers, words, checks, self.outputs
+        checks = [self.plan.words.returned[k] for k in self.plan.checks]
+        parts = self.arguments, self.makers, self.words, checks, self.outputs
         counts = [len(part) // size for part, size in zip(parts, SIZES, strict=True)]
-        loops = bool(self.makers) or any(i.rank for i in self.kernel.func.inputs)
+        loops = bool(self.makers) or any(i.rank for i in self.plan.func.inputs)
         return packed("q", [*counts, run, loops, *(word for part in parts for word in part)]).tobytes()

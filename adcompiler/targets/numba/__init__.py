@@ -1,1 +1,1 @@
-"""Kernels through numba: modules, `jitted`, `cfunc`, `adc build`."""
+"""Kernels through numba: modules, `jitted`, `cfunc`, files of Python."""

@@ -23,8 +23,8 @@ ENDING = ".nbc"
 _LOCK = Locked(RLock)
 
 
-def load(source: str) -> ModuleType:
-    """Generated `source` as a module.
+def load(source: str, **names: Any) -> ModuleType:
+    """Generated `source` as a module that has these `names`, which follow from the source.
 
     The module is registered, because numba's machine code looks up its module by name.
     """
@@ -33,6 +33,7 @@ def load(source: str) -> ModuleType:
     with _LOCK.lock:
         if name not in sys.modules:
             module = ModuleType(name)
+            vars(module).update(names)
             sys.modules[name] = module
             try:
                 exec(compile(source, f"<{name}>", "exec"), vars(module))  # our own text, mangled names

@@ -25,7 +25,7 @@ from adcompiler.targets.numba import modules as cache
 # The last three are compiled by numba.
 PROGRAM = """
 import adcompiler as adc, numba
-g = adc.compile('gamma(x)')
+g = adc.compile('gamma(x)', backend='numba')
 jitted = g.jitted
 twice = numba.njit(lambda x: jitted(x))(4.0)
 print(adc.compile('x * exp(y) + 3')(1.0, 0.0), g(4.0), g.cfunc.ctypes(4.0), twice)

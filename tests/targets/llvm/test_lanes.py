@@ -297,11 +297,12 @@ def test_rows_have_place_for_all_lanes_and_blocks_are_whole_vectors():
     kernel = CpuKernel(scheduled(run((*OPTIMISE, *KERNEL), func)))
     sizes = (2000, D, K)
     assert kernel.kernel.wide
-    wide = [p for p, (b, _, _) in enumerate(kernel.shapes) if b.name in kernel.kernel.wide]
+    wide = [p for p, b in enumerate(kernel.plan.buffers) if b.name in kernel.kernel.wide]
     _, _, needed, _ = kernel.layout(sizes)
     assert all(needed[p][0][-1] == K * MOST_LANES for p in wide)
     nests = kernel.kernel.transformed
-    rows = [plan(sizes)[1] for k, plan in enumerate(kernel.plans) if nests[f"nest{k}"].lanes]
+    cut = [p for k, p in enumerate(kernel.partitions) if nests[f"nest{k}"].lanes]
+    rows = [partition.plan(sizes)[1] for partition in cut]
     assert all(r % MOST_LANES == 0 for r in rows)
 
 

@@ -9,8 +9,8 @@ from collections.abc import Collection, Sequence
 
 from adcompiler.errors import Error
 from adcompiler.ir.nodes import Accumulate, Array, Call, Element, Map, Read, Reduce, const
+from adcompiler.kernels.emit.call_plan import Buffer
 from adcompiler.kernels.emit.emitter import Emitter
-from adcompiler.kernels.emit.kernel import Buffer
 from adcompiler.kernels.emit.statements import neutral, update
 from adcompiler.kernels.emit.writer import Writer
 from adcompiler.kernels.schedule.materialise import Scheduled

@@ -76,8 +76,7 @@ def translated(source: KernelSource, contiguous: bool) -> Code:
     context, launch, threads)`: its parameters are words (for an array, the address and lengths), and results
     become the following words. It returns whether it gave up: allocation failed, or a signal handler raised.
     """
-    module = Module(source.functions, source.shared, _needs(source))
-    module.heavy, module.low_trips = source.heavy, source.low_trips
+    module = _module(source)
     code = Function(module)
     count = len(source.params) + 2 * bool(source.shared)
     with code.when(code.emit(f"icmp ne i64 %count, {count}", "i1")):
@@ -113,10 +112,36 @@ def translated(source: KernelSource, contiguous: bool) -> Code:
     made = _boxed_all(code, results)
     functions = {"entry": code.definition("i64 @entry(i64 %self, ptr %args, i64 %count)", f"ret {made}")}
     if contiguous:
-        functions["packed"] = _packed(module, source, parts)
+        functions["packed"] = _packed(module, source, parts, "i1 @packed")
     return Code(
         module.text("\n".join(functions.values())), frozenset(module.needs.externals), tuple(functions)
     )
+
+
+def for_words(source: KernelSource, name: str) -> Code:
+    """The function `name(words, context, launch, threads)`, for callers that are not Python: `packed`, which
+    returns a C integer."""
+    module = _module(source)
+    given = [_unnamed(p) for p in source.params]
+    _define_run(module, source, given)
+    parts = [part for g in given for part in g.parts]
+    text = module.text(_packed(module, source, parts, f"i32 @{name}"))
+    return Code(text, frozenset(module.needs.externals), (name,))
+
+
+def _module(source: KernelSource) -> Module:
+    module = Module(source.functions, source.shared, _needs(source))
+    module.heavy, module.low_trips = source.heavy, source.low_trips
+    return module
+
+
+def _unnamed(param: Param) -> Value | ArrayValue:
+    """A parameter of a type; of an array, the lengths that are known are constants."""
+    kind = TYPES[param.dtype]
+    if not param.rank:
+        return Value("%given", kind)
+    shape = tuple(Value("%given", "i64") if n is None else literal(n) for n in param.lengths)
+    return ArrayValue(Value("%given", "ptr"), kind, shape, None)
 
 
 def context(code: Instructions, releases: bool | Value) -> None:
@@ -174,14 +199,16 @@ def _listed(values: Sequence[Value]) -> str:
     return ", ".join(map(str, values))
 
 
-def _packed(module: Module, source: KernelSource, parts: Sequence[Value]) -> str:
+def _packed(module: Module, source: KernelSource, parts: Sequence[Value], head: str) -> str:
     """`run` with parameters in words, the context of a call (`polls.py`), and threads: see `KernelSource`."""
     code = Function(module)
     given = [code.load("%words", k, p.type) for k, p in enumerate(parts)]
     extra = [Value("%launch", "i64"), Value("%threads", "i64")] if source.shared else []
     results = Value(code.slot("%words", len(parts)), "ptr")
     failed = code.emit(f"call i1 @run({_listed([*given, *extra, results, Value('%context', 'ptr')])})", "i1")
-    return code.definition("i1 @packed(ptr %words, ptr %context, i64 %launch, i64 %threads)", f"ret {failed}")
+    if head.startswith("i32"):
+        failed = code.emit(f"zext {failed} to i32", "i32")
+    return code.definition(f"{head}(ptr %words, ptr %context, i64 %launch, i64 %threads)", f"ret {failed}")
 
 
 def _define_run(

@@ -222,11 +222,18 @@ def optimisation() -> int:
     return int(given)
 
 
-def _compiled(text: str, level: int) -> bytes:
+def _compiled(text: str, level: int, native: bool = True) -> bytes:
     """The machine code of a module of LLVM IR."""
-    with optimised(text, level=level) as module:
-        compiled: bytes = _builder(level)[0].emit_object(module)
+    with optimised(text, native, level, native) as module:
+        compiled: bytes = _builder(level, native)[0].emit_object(module)
     return compiled
+
+
+def object_code(code: Code, native: bool) -> bytes:
+    """Machine code to link into a library: `native` is for this processor, else for any of its
+    architecture."""
+    _host()
+    return _compiled(code.text, optimisation(), native)
 
 
 def assembled(text: str) -> str:
@@ -238,20 +245,28 @@ def assembled(text: str) -> str:
 
 
 @cache
-def _builder(level: int) -> tuple[Any, Any]:
+def _builder(level: int, native: bool = True) -> tuple[Any, Any]:
     """The target machine and the pass builder, shared by all kernels because llvmlite leaks some of their
     memory. Only one thread at a time calls each."""
     from llvmlite import binding as llvm
 
-    machine = _host().machine(level)
+    machine = _host().machine(level) if native else _any_processor(level)
     options = llvm.create_pipeline_tuning_options(speed_level=level)
     options.slp_vectorization = False  # as in numba
     return machine, llvm.create_pass_builder(machine, options)
 
 
-def optimised(text: str, second: bool = True, level: int = HIGHEST) -> Any:
+def _any_processor(level: int) -> Any:
+    """The target machine for all processors of this architecture."""
+    from llvmlite import binding as llvm
+
+    target = llvm.Target.from_default_triple()
+    return target.create_target_machine(opt=level, reloc="pic", codemodel="default")
+
+
+def optimised(text: str, second: bool = True, level: int = HIGHEST, native: bool = True) -> Any:
     """A module of LLVM IR after LLVM's passes for this machine: both, or only the first."""
-    module, (_, builder) = parsed(text), _builder(level)
+    module, (_, builder) = parsed(text), _builder(level, native)
     with closed_by_errors(module):
         run(builder.getModulePassManager(), [module], builder)
         return inlined(module, builder) if second else module

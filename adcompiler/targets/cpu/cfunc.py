@@ -12,14 +12,12 @@ from typing import Any
 from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.ir.nodes import Func
 from adcompiler.ir.types import NUMPY
-from adcompiler.kernels.emit.emitter import emit
 from adcompiler.kernels.emit.names import Names
-from adcompiler.kernels.schedule.materialise import scheduled
+from adcompiler.targets.cpu.jitted import module_of
 from adcompiler.targets.numba import modules
-from adcompiler.targets.numba.jitted import wrapper_source
 
 
-def c_callback(func: Func, params: Sequence[str]) -> Any:
+def c_callback(func: Func, params: Sequence[str], backend: str) -> Any:
     """The numba `CFunc` of a program of scalars."""
     _scalars(func)
     mangled = Names()
@@ -28,7 +26,7 @@ def c_callback(func: Func, params: Sequence[str]) -> Any:
     kinds = list(dict.fromkeys(f"types.{NUMPY[r.dtype]}" for r in func.results))
     called = f"call({', '.join(names)})"
     if len(func.results) == 1:
-        return _entry(func, f"{kinds[0]}({given})", names, [f"return {called}[0]"])
+        return _entry(func, backend, f"{kinds[0]}({given})", names, [f"return {called}[0]"])
     if len(kinds) != 1:
         raise DtypeError(
             f"{func.name} returns values of several types", remedy="return only floats: write k * 1.0"
@@ -36,10 +34,10 @@ def c_callback(func: Func, params: Sequence[str]) -> Any:
     signature = f"types.void({given}{', ' * bool(given)}types.CPointer({kinds[0]}))"
     out, found = mangled.fresh("out"), mangled.fresh("found")
     body = [f"{found} = {called}", *(f"{out}[{k}] = {found}[{k}]" for k in range(len(func.results)))]
-    return _entry(func, signature, [*names, out], body)
+    return _entry(func, backend, signature, [*names, out], body)
 
 
-def c_integrand(func: Func) -> Any:
+def c_integrand(func: Func, backend: str) -> Any:
     """The numba `CFunc` `double f(int n, double *xx)` of a program of n scalars, for `scipy.integrate`.
 
     If n is not the number of parameters, the result is NaN and nothing is read.
@@ -58,7 +56,9 @@ def c_integrand(func: Func) -> Any:
     count = len(func.inputs)
     values = ", ".join(f"xx[{k}]" for k in range(count))
     body = [f"if n != {count}:", "    return math.nan", f"return call({values})[0]"]
-    return _entry(func, "types.float64(types.intc, types.CPointer(types.float64))", ["n", "xx"], body)
+    return _entry(
+        func, backend, "types.float64(types.intc, types.CPointer(types.float64))", ["n", "xx"], body
+    )
 
 
 def _scalars(func: Func) -> None:
@@ -72,8 +72,8 @@ def _scalars(func: Func) -> None:
                 )
 
 
-def _entry(func: Func, signature: str, params: Sequence[str], body: Sequence[str]) -> Any:
+def _entry(func: Func, backend: str, signature: str, params: Sequence[str], body: Sequence[str]) -> Any:
     """The generated module's C entry: `body` may call `call`, which returns a flat tuple."""
     lines = [f"signature = {signature}", "", "", f"def entry({', '.join(params)}):"]
     after = "\n".join([*lines, *("    " + line for line in body), ""])
-    return modules.callback(modules.load(wrapper_source(emit(scheduled(func)), after)))
+    return modules.callback(module_of(func, backend, after=after))

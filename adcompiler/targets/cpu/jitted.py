@@ -1,89 +1,49 @@
 """A compiled program as a function for the user's own @njit code.
 
-numba requests an implementation for the types of each call. It is a generated wrapper around the same kernel
-that allocates the results and partitions the nests into blocks as `targets/cpu/compiled.py` does.
+numba requests an implementation for the types of each call. It is a generated wrapper around the machine code
+that Python calls for any lengths, on one thread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from hashlib import sha256
+from types import ModuleType
 from typing import Any
 
 from adcompiler.errors import DtypeError
 from adcompiler.frontend.values.sizes import Constraint
-from adcompiler.ir.nodes import Array, Func, Shape, Size, const
+from adcompiler.ir.nodes import Func
 from adcompiler.ir.types import NUMPY, Dtype
-from adcompiler.kernels.emit.block_partition import plan_lines
-from adcompiler.kernels.emit.emitter import emit
-from adcompiler.kernels.emit.kernel import Kernel, with_header
+from adcompiler.kernels.emit.kernel import with_header
 from adcompiler.kernels.emit.names import Names
-from adcompiler.kernels.emit.writer import Writer
 from adcompiler.kernels.schedule.materialise import scheduled
-from adcompiler.loopir.printer import ATOM
-from adcompiler.loopir.printer import lines as lines_of
 from adcompiler.pytree.containers import Container
 from adcompiler.pytree.kinds import ArgType, Kind, Static
+from adcompiler.targets.cpu.compiled import CpuKernel
+from adcompiler.targets.cpu.numba_call import MachineCall
 from adcompiler.targets.numba import modules
+from adcompiler.targets.numba.wrapper import wrapper
 
-ONE = const(1, "i64")
 Structure = Any
-Specialise = Callable[[Sequence[Kind]], tuple[Func, Structure]]
+Specialise = Callable[[Sequence[Kind], list[Constraint]], tuple[Func, Structure]]
 
 
-def wrapper_source(kernel: Kernel, after: str = "", compared: Sequence[Constraint] = ()) -> str:
-    """The kernel's source and `call(*inputs)`, which returns a tuple of the results.
+def module_of(func: Func, backend: str, compared: Sequence[Constraint] = (), after: str = "") -> ModuleType:
+    """A module with the program as a function for numba: `call(*inputs)` returns a tuple of the results.
 
-    `after` is further source of the module, `compared` what has to hold between the lengths of a call.
+    It has the machine code of Python's calls. Where that comes from numba, so does this. `after` is further
+    source of the module.
     """
-    func = kernel.func
-    writer = Writer(kernel.arrays, kernel.sizes, (), {})
-    params = [kernel.arrays[i] for i in func.inputs]
-    known: set[int] = set()
-    for array, name in zip(func.inputs, params, strict=True):
-        for axis, size in enumerate(array.shape):
-            if isinstance(size, Size) and size.number not in known:
-                known.add(size.number)
-                writer.line(f"{kernel.sizes[size.number]} = {name}.shape[{axis}]")
-            else:
-                writer.line(f"if {name}.shape[{axis}] != {writer.text(size, ATOM)}:")
-                writer.line(f'    raise ValueError("axis {axis} of {name} has a length that does not fit")')
-    for number, position in func.counts:
-        writer.line(f"{kernel.sizes[number]} = max({params[position]}, 0)")
-    for one in compared:
-        reach, left, right = (writer.text(n or ONE, ATOM) for n in (one.reach, one.left, one.right))
-        writer.line(f"if {reach} > 0 and {left} {'<' if one.at_least else '!='} {right}:")
-        writer.line("    raise ValueError('lengths do not fit')")
-    for k in range(len(kernel.nests)):
-        plan_lines(writer, kernel, k)
-    for buffer in kernel.buffers:
-        first = [] if buffer.nest is None else [f"blocks{buffer.nest}"]
-        shape = "".join(f"{n}, " for n in (*first, *_texts(writer, buffer.shape)))
-        writer.line(f"{buffer.name} = np.empty(({shape}), np.{NUMPY[buffer.dtype]})")
-    args = [*kernel.sizes, *params, *(b.name for b in kernel.buffers)]
-    args += [f"{what}{k}" for k in range(len(kernel.nests)) for what in ("blocks", "rows")]
-    writer.line(f"scalars = run({', '.join(args)})")
-    for check in func.checks:
-        writer.line(f"if scalars[{kernel.scalars.index(check.holds)}] == 0:")
-        writer.line(f"    raise IndexError({check.cause!r})")
-    writer.line(f"return ({''.join(f'{_result(kernel, array)}, ' for array in func.results)})")
-    lines = [
-        f"@jit\ndef call({', '.join(params)}):",
-        *("    " + line for line in lines_of(writer.scopes[0])),
-        "",
-    ]
-    text = "\n\n".join(filter(None, (kernel.text, "\n".join(lines), after)))
-    return with_header(kernel.comment, text)
-
-
-def _texts(writer: Writer, shape: Shape) -> list[str]:
-    return [writer.text(n, ATOM) for n in shape]
-
-
-def _result(kernel: Kernel, array: Array) -> str:
-    if array in kernel.scalars:
-        return f"scalars[{kernel.scalars.index(array)}]"
-    return kernel.arrays[array]
+    kernel = CpuKernel(scheduled(func), backend.startswith("cpu-precise"), by_numba=backend == "numba")
+    is_native = kernel.native is not None
+    run = MachineCall(kernel) if is_native else None
+    source = kernel.kernel.source if run is None else run.text or repr(kernel.source)
+    text = wrapper(kernel.kernel, kernel.plan, kernel.partitions, compared, contiguous=is_native)
+    comment = f"# {sha256(source.encode()).hexdigest()}\n"
+    called = modules.load(source).run if run is None else run.intrinsic()
+    return modules.load(with_header(comment, "\n\n".join(filter(None, (text, after)))), run=called)
 
 
 def _nested(structure: Structure, leaves: Iterator[str], made: dict[str, Any]) -> str:
@@ -111,10 +71,12 @@ def _reads(text: str, kind: Kind) -> Iterator[tuple[str, ArgType]]:
         yield text, kind
 
 
-def jitted(name: str, params: Sequence[str], fallback: Callable[..., Any], specialise: Specialise) -> Any:
+def jitted(
+    name: str, params: Sequence[str], fallback: Callable[..., Any], specialise: Specialise, backend: str
+) -> Any:
     """A Python function of `params` whose calls numba compiles; Python calls run `fallback`.
 
-    `specialise` returns the program for the types (dtype, rank) of a call.
+    `specialise` returns the program for the types (dtype, rank) of a call, and what it compares of lengths.
     """
     from numba.extending import overload
 
@@ -127,9 +89,10 @@ def jitted(name: str, params: Sequence[str], fallback: Callable[..., Any], speci
 
     def implement(types: Sequence[Any]) -> Any:
         kinds = [_described(n, t) for n, t in zip(params, types, strict=True)]
-        func, structure = specialise(kinds)
+        compared: list[Constraint] = []
+        func, structure = specialise(kinds, compared)
         made: dict[str, Any] = {f"_to_{d}": t.type for d, t in NUMPY.items()}
-        made["_call"] = modules.load(wrapper_source(emit(scheduled(func)))).call
+        made["_call"] = module_of(func, backend, compared).call
         reads = [read for n, kind in zip(names, kinds, strict=True) for read in _reads(n, kind)]
         given = zip(reads, func.inputs, strict=True)
         casts = ", ".join(n if kind.ones else f"_to_{i.dtype}({n})" for (n, kind), i in given)
