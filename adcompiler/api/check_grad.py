@@ -155,21 +155,21 @@ class _Check:
     ) -> None:
         self.f, self.rtol, self.random = f, rtol, random
         args = bind(f.__name__, f.parameters, args, {})
-        types, values, _ = f.describe(args, {})
-        results = [r for r in f.specialise(types).bind(values).run() if np.asarray(r).dtype.kind == "f"]
+        bound = f.bind(args)
+        results = [r for r in bound.run() if np.asarray(r).dtype.kind == "f"]
         if not results:
             raise GradientError(f"{f.__name__} returns no floats", remedy="there is nothing to differentiate")
         weights = [_weights(random, np.asarray(r), len(results)) for r in results]
         names, name = [f"weight{k}" for k in range(len(weights))], f"weighted({f.__name__})"
         scalar = f.derived(("weighted", len(weights)), lambda: Weighted(f, names, name))
         self.scalar, self.args = scalar, (*args, *weights)
-        self.positions = f.positions(wrt, types)
-        self.places = tuple(places_of(types[k]) for k in self.positions)
-        self.wanted = f.inputs_of(self.positions, types)
-        self.names = f.specialise(types).func.input_names
-        self.types, self.point, _ = scalar.describe(self.args, {})
-        self.value = scalar.specialise(self.types)
-        self.slope = Gradient(scalar, self.positions, "grad").specialise(self.types)
+        self.positions = f.positions(wrt, bound.types)
+        self.places = tuple(places_of(bound.types[k]) for k in self.positions)
+        self.wanted = f.inputs_of(self.positions, bound.types)
+        self.names = bound.program.func.input_names
+        weighted = scalar.bind(self.args)
+        self.value, self.point = weighted.program, weighted.values
+        self.slope = Gradient(scalar, self.positions, "grad").specialise(weighted.types)
         self.comparisons: list[Comparison] = []
         self.notes: list[str] = []
         self.exact = [np.asarray(g) for g in self.slope.bind(self.point).run()]

@@ -91,7 +91,7 @@ def test_large_arrays_in_many_blocks(tmp_path, options):
 
 @pytest.mark.slow
 def test_coordinates_of_a_iteration(tmp_path):
-    """What kernels in Python have on the stack comes in from outside: there is no allocator in a library."""
+    """Rows of an iteration are on the stack, as in Python."""
     source = """
 def energy(x: f64[n, 3]):
     r = [sqrt(sum(x[i, a]**2 for a in range(3)) + 1) for i in range(n)]

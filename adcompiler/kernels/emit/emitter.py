@@ -62,10 +62,9 @@ from adcompiler.loopir.nodes import (
 )
 
 
-def emit(made: Scheduled, allocates: bool = True, divides: bool = False) -> Kernel:
-    """The kernel of a program. With `allocates`, its functions may have small local arrays. With `divides`,
-    threads share the iterations of its loops."""
-    return Emitter(made, allocates, divides).kernel()
+def emit(made: Scheduled, divides: bool = False) -> Kernel:
+    """The kernel of a program. With `divides`, threads share the iterations of its loops."""
+    return Emitter(made, divides).kernel()
 
 
 class Emitter(Statements):
@@ -78,8 +77,8 @@ class Emitter(Statements):
     fills = True  # rows, before the diagonals of a matrix
     cuts = True  # loops, where conditions matter only near their ends
 
-    def __init__(self, made: Scheduled, allocates: bool = True, divides: bool = False) -> None:
-        self.allocates, self.divides = allocates, divides
+    def __init__(self, made: Scheduled, divides: bool = False) -> None:
+        self.divides = divides
         func, buffers = made.func, made.buffers
         self.func, self.schedule = func, made.schedule
         self.uncontracted = uncontracted(self.schedule)
@@ -127,7 +126,7 @@ class Emitter(Statements):
                     buffer = Buffer(self.labels[array], array.dtype, shape)
                     if task.dropped:
                         self.dropped[array], self.rows[array] = task.dropped, buffer
-                    if not (task.dropped and self.is_nested(task) and self.is_own(buffer)):
+                    if not (task.dropped and self.is_nested(task) and buffer.is_small):
                         self.buffers.append(buffer)
             if isinstance(task.array, Reduce) and task.in_register:
                 label = self.labels[task.array]
@@ -140,10 +139,6 @@ class Emitter(Statements):
     def is_nested(self, task: Task) -> bool:
         """Whether a task's loops are a nest."""
         return task in self.nested or (self.divides and any(map(is_divisible, task.loops[:1])))
-
-    def is_own(self, row: Buffer) -> bool:
-        """Whether a row is a local array of the nest's function."""
-        return row.is_small and self.allocates
 
     # -- the driver ----------------------------------------------------------------------------
 
@@ -270,7 +265,7 @@ class Emitter(Statements):
         """Place rows of a nest in local arrays, or in a buffer with one row per block."""
         for array in (t.array for t in tasks if t.array in self.rows):
             row = self.rows[array]
-            if self.is_own(row):
+            if row.is_small:
                 writer.add(Allocate(row.name, row.dtype, tuple(map(literal, row.lengths))))
                 writer.own.add(row.name)
             else:

@@ -331,9 +331,9 @@ class SplitFunction:
         types, values, plain = self.f.describe(args, keywords)
         program = self.at(types, values=values)
         self.f.seen(types)
-        sizes = program.forward.sizes(values)
-        self.lengths.setdefault(types, tuple(sizes))
-        found = program.forward.run(sizes, values, plain)
+        bound = program.forward.bind(values, plain)
+        self.lengths.setdefault(types, tuple(bound.sizes))
+        found = bound.run()
         offsets = offsets_in(types, values)
         results = unflatten(
             with_offsets(program.structure, offsets),
@@ -343,7 +343,7 @@ class SplitFunction:
         for k in program.kept:
             if k < open_:
                 everything[k] = snapshot(everything[k])
-        saved = Saved.of(program, everything, sizes, plain, None, wrapper)
+        saved = Saved.of(program, everything, bound.sizes, plain, None, wrapper)
         saved.offsets = offsets
         return results, saved
 

@@ -21,7 +21,7 @@ from adcompiler.ops.costs import WEIGHT, weight
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.pytree.kinds import Types
 from adcompiler.runtime.limits import FAST_SHARE, KERNEL_SECONDS
-from adcompiler.runtime.programs.program import Program
+from adcompiler.runtime.programs.program import Bound, Program
 from adcompiler.runtime.programs.traceable import Traceable
 from adcompiler.runtime.reports.ceilings import Ceilings, ceilings, measure_again, seconds_of
 from adcompiler.runtime.reports.clock import seconds
@@ -37,26 +37,23 @@ PREFIXES = (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
 
 @dataclass
 class Kernel:
-    """One program with the arguments of a call, and their types where it is called by the user; `notes` are
-    lines about what it keeps or makes again."""
+    """One program with the arguments of a call; `notes` are lines about what it keeps or makes again."""
 
     name: str
-    program: Program
-    args: Sequence[Any]
-    sizes: Sequence[int]
+    bound: Bound
     notes: dict[str, list[str]] = field(default_factory=dict)
-    types: Types | None = None
 
     def call(self) -> Callable[[], Any]:
-        """A call like the ones before it, by the fast path that they leave."""
+        """A call like the ones before it: where the user makes it, by the fast path that they leave."""
+        bound = self.bound
 
         def general(*_: Any) -> Any:
-            return self.program.run(self.sizes, self.args, False)
+            return bound.run()
 
-        if self.types is None:
+        if not bound.types:
             return general
-        fast_path = self.program.fast_path(self.sizes, self.types, self.args, False, general)
-        return lambda: fast_path(*self.args)
+        fast_path = bound.fast_path(bound.values, general)
+        return lambda: fast_path(*bound.values)
 
 
 def cost_of(f: Any, wrt: Any, args: Sequence[Any]) -> Costs:
@@ -79,7 +76,7 @@ def cost(f: Traceable, wrt: Any, types: Types, values: Sequence[Any]) -> Costs:
         )
     measured = [Measured(k) for k in kernels(f, wrt, types, values)]
     first = measured[0].kernel
-    sizes = dict(zip(first.program.func.size_names, first.sizes, strict=True))
+    sizes = dict(zip(first.bound.program.func.size_names, first.bound.sizes, strict=True))
     most = get_num_threads()
     if any(k.is_too_fast for k in measured):
         measure_again({1, most}, set().union(*(k.operations for k in measured)))
@@ -111,31 +108,27 @@ class Costs:
 def kernels(f: Traceable, wrt: Any, types: Types, values: Sequence[Any]) -> Iterator[Kernel]:
     """The value; for a scalar its value with the gradient; forward and the usual propagate."""
     lowered = f.trace(types)
-    value = Program.of(lowered, f.backend)
-    sizes = value.sizes(values)
-    yield Kernel("value", value, values, sizes, types=types)
+    value = Program.of(lowered, f.backend).bind(values, types=types)
+    sizes = value.sizes
+    yield Kernel("value", value)
     positions = f.positions(wrt, types)
     if not positions or not any(is_float(r.dtype) for r in lowered.func.results):
         return
     results = lowered.func.results
     if len(results) == 1 and not results[0].rank:
         joint = run(SIMPLIFY, value_and_grad(lowered.func, f.inputs_of(positions, types), True))
-        program = Program(joint, f.backend, lowered.constraints)
-        yield Kernel(
-            "value and grad", program, values, sizes, {"saves": ["nothing: one fused program"]}, types
-        )
+        both = Program(joint, f.backend, lowered.constraints).bind(values, types=types)
+        yield Kernel("value and grad", both, {"saves": ["nothing: one fused program"]})
     split = f.split(wrt).at(types, values=values)
-    forward = split.forward
+    forward = split.forward.bind(values)
     kept = [s.text("here") for s in saved(split.parts.forward, split.saved_names, sizes)]
-    yield Kernel("forward", forward, values, sizes, {"saves": kept or ["nothing"]})
+    yield Kernel("forward", forward, {"saves": kept or ["nothing"]})
     part = split.usual
-    found = [*values, *forward.run(sizes, values, False)]
+    found = [*values, *forward.run()]
     seeds = zip(split.parts.forward.results, split.parts.usual, strict=True)
     cotangents = [np.ones(extent(r.shape, sizes), NUMPY[r.dtype])[()] for r, used in seeds if used]
-    args = [*(found[k] for k in part.reads), *cotangents]
-    yield Kernel(
-        "propagate", part.program, args, sizes, {"makes again": [", ".join(again(split, part)) or "nothing"]}
-    )
+    propagate = part.program.bind([*(found[k] for k in part.reads), *cotangents], given=sizes)
+    yield Kernel("propagate", propagate, {"makes again": [", ".join(again(split, part)) or "nothing"]})
 
 
 # -- the report ----------------------------------------------------------------------------------
@@ -161,9 +154,9 @@ class Measured:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        program, args, sizes = kernel.program, kernel.args, kernel.sizes
+        bound, sizes = kernel.bound, kernel.bound.sizes
         self.whole = fastest(kernel.call(), KERNEL_SECONDS)
-        compiled = kernel_at(program.executable, sizes)
+        compiled = kernel_at(bound.program.executable, sizes)
         self.products = 0  # that BLAS computes after the nests
         if isinstance(compiled, partial):
             products: Any = compiled.func  # a GemmEpilogue
@@ -174,12 +167,12 @@ class Measured:
         most = compiled.threads or get_num_threads()
         self.threads = most if timed.in_parallel(sizes) else 1
         named = _named(timed)
-        counted = Counted(timed.func, named, sizes, program.lengths.values(args))
+        counted = Counted(timed.func, named, sizes, bound.program.lengths.values(bound.values))
         self.nests = [counted.item(item) for item in timed.items]
         self.repeated, self.rest = counted.repeated(timed.items), counted.numbers(timed.rest)
         names = {timed.kernel.arrays[a]: name for a, name in named.items()}
         self.reasons = [reasons(timed, k, names) if timed.has_clock else [] for k in range(len(timed.items))]
-        found = seconds(timed, sizes, args, KERNEL_SECONDS)
+        found = seconds(timed, sizes, bound.values, KERNEL_SECONDS)
         alone = self.whole if len(self.nests) == 1 and not self.products else None
         self.seconds: list[float | None] = [alone] * len(self.nests) if found is None else [*found]
         nests, in_order = timed.kernel.nests, timed.kernel.sequential
