@@ -14,7 +14,7 @@ from typing import Literal as OneOf
 
 from adcompiler.ir.types import Dtype
 
-Kind = OneOf["elements", "program", "blocks"]
+Kind = OneOf["elements", "program", "blocks", "edges"]
 Name = str  # of a variable or an array
 # What a field is, by its type: the method of a `Rewriter` that copies it. Other fields are plain data.
 ROLES = {
@@ -224,8 +224,8 @@ class Allocate(Stmt):
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class For(Stmt):
-    """`for axis in range(start, stop, step)`: over elements, over iterations of a loop of the program, or
-    over the blocks of a nest."""
+    """`for axis in range(start, stop, step)`: over elements, over the few near both ends of a cut loop,
+    over iterations of a loop of the program, or over the blocks of a nest."""
 
     axis: Name
     start: Expr
@@ -312,6 +312,7 @@ class Function(Node):
     tiled: bool = False
 
 
+EDGE = "edge"  # the first part of the names of counters of iterations near the ends of a loop
 BLOCK = Var("block")  # the number of the block that a function of a nest computes
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from adcompiler.ir.types import Dtype
 from adcompiler.loopir.nodes import (
     BLOCK,
+    EDGE,
     Access,
     Allocate,
     Assign,
@@ -131,7 +132,9 @@ def _statement(s: ast.stmt) -> Stmt | None:
 
 def _loop(axis: str, bounds: Sequence[Expr], body: list[Stmt]) -> For:
     """A loop; its kind follows from the naming of kernels."""
-    kind: Kind = "program" if axis.startswith(PROGRAM) else "blocks" if axis == BLOCK.name else "elements"
+    prefixes: dict[str, Kind] = {PROGRAM: "program", BLOCK.name: "blocks", EDGE: "edges"}
+    found = [kind for prefix, kind in prefixes.items() if axis.startswith(prefix)]
+    kind: Kind = found[0] if found else "elements"
     match bounds:
         case [stop]:
             return For(axis, literal(0), stop, body, None, kind)

@@ -23,7 +23,20 @@ from adcompiler.ir.walk import elements_of
 from adcompiler.kernels.emit.writer import Writer, axis_name
 from adcompiler.kernels.limits import MOST_EDGE
 from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence, Task
-from adcompiler.loopir.nodes import Assign, Binary, Call, Choice, Compare, Expr, For, Var, literal, unsigned
+from adcompiler.loopir.nodes import (
+    EDGE,
+    Assign,
+    Binary,
+    Call,
+    Choice,
+    Compare,
+    Expr,
+    For,
+    Var,
+    counted,
+    literal,
+    unsigned,
+)
 
 COMPARISONS = frozenset(("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"))
 
@@ -138,7 +151,7 @@ def edges(loop: Loop, limits: tuple[Expr, Expr], inside: tuple[Expr, Expr]) -> t
     """The head of the loop over the iterations that are not inside, and the statement that finds them."""
     (start, stop), (first, last) = limits, inside
     name = axis_name(loop.number)
-    counter = Var(f"e{loop.number}")
+    counter = Var(f"{EDGE}{loop.number}")
     count: Expr
     place: Expr
     number: Expr = Call("np.int64", (counter,))
@@ -151,4 +164,4 @@ def edges(loop: Loop, limits: tuple[Expr, Expr], inside: tuple[Expr, Expr]) -> t
             count = Binary("+", before, Binary("-", stop, last))
             after = Binary("+", Binary("-", number, before), last)
             place = Choice(Compare("<", number, before), place, after)
-    return For(counter.name, unsigned(literal(0)), unsigned(count)), Assign(name, unsigned(place))
+    return counted(counter.name, count, kind="edges"), Assign(name, unsigned(place))

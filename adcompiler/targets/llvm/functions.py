@@ -437,7 +437,8 @@ class Function(Variables):
         Masks cost a little everywhere, and much where masked stores are slow.
         """
         vectors = self.needs.vectors
-        if vectors is None or self.width > 1 or not vectorises(loop.body, self.changing):
+        few = loop.kind == "edges"
+        if few or vectors is None or self.width > 1 or not vectorises(loop.body, self.changing):
             return [(first, stop, self.hint(loop))]
         # Prevent loop unswitching: LLVM would hoist the tests for empty parts out of the enclosing loops and
         # compile these three times.
@@ -457,6 +458,8 @@ class Function(Variables):
         (`short_loops.py`), or how to interleave its reductions."""
         if has_loops(loop.body):
             return ""
+        if loop.kind == "edges":
+            return self.needs.hint('vectorize.enable", i1 false', 'unroll.disable"')
         if not (self.low_trips and self.depth) or loop.kind == "program":
             count = interleaving(loop.body)
             return self.needs.hint(f'interleave.count", i32 {count}') if count else ""
