@@ -177,6 +177,10 @@ class Verbatim(Expr):
     text: str
 
 
+class UnsupportedError(Exception):
+    """Something in the loop IR that a language lacks, or whose types do not fit, named by the message."""
+
+
 # -- statements ------------------------------------------------------------------------------------
 
 

@@ -64,7 +64,10 @@ ROW_INDICES = 2  # indices of a row of one axis: the block, and that axis
 
 
 def vectorised(function: Function) -> Function:
-    """The function with its iterations as lanes where that pays."""
+    """The function of a nest with its iterations as lanes where that pays: whether they are is the same for
+    all its blocks, so it needs to know which one it is."""
+    if BLOCK.name not in function.params:
+        return function
     own = {s.name for s in function.body if isinstance(s, Allocate)} | function.rows
     stored = assigned(*function.body)
     nests = {s: _Nest(s, stored, own) for s in function.body if isinstance(s, For)}

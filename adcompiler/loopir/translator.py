@@ -27,6 +27,7 @@ from adcompiler.loopir.nodes import (
     Stmt,
     Store,
     Unary,
+    UnsupportedError,
     Update,
     Var,
     While,
@@ -79,7 +80,7 @@ class Translator(Protocol[V, A]):
             case Comment(text=text):
                 self.comment(text)
             case _:
-                raise self.unknown(f"the statement {type(s).__name__}")
+                raise UnsupportedError(f"the statement {type(s).__name__}")
 
     def set(self, s: Stmt, name: str, value: V) -> None: ...
 
@@ -99,7 +100,7 @@ class Translator(Protocol[V, A]):
 
     def allocate(self, s: Allocate) -> None:
         """A new array."""
-        raise self.unknown(f"memory for {s.name}")
+        raise UnsupportedError(f"memory for {s.name}")
 
     def counted(self, loop: For) -> None: ...
 
@@ -116,8 +117,6 @@ class Translator(Protocol[V, A]):
     def comment(self, text: str) -> None:
         """A comment for readers, which only source code has."""
         return
-
-    def unknown(self, what: str) -> Exception: ...
 
     # -- expressions ---------------------------------------------------------------------------
 
@@ -153,7 +152,7 @@ class Translator(Protocol[V, A]):
                 return self.own(name, [self.argument(a) for a in args])
             case Call(name=name, args=args):
                 return self.function(name, [self.value(a) for a in args])
-        raise self.unknown(f"the expression {type(node).__name__}")
+        raise UnsupportedError(f"the expression {type(node).__name__}")
 
     def knows(self, name: str) -> bool: ...
 
@@ -177,11 +176,11 @@ class Translator(Protocol[V, A]):
 
     def own(self, name: str, args: Sequence[V | A]) -> V:
         """The result of another function of the module."""
-        raise self.unknown(f"the function {name}")
+        raise UnsupportedError(f"the function {name}")
 
     def entry(self, table: str, index: V) -> V:
         """A coefficient of a table of the module."""
-        raise self.unknown(f"the table {table}")
+        raise UnsupportedError(f"the table {table}")
 
     def function(self, name: str, args: list[V]) -> V: ...
 

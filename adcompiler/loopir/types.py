@@ -34,6 +34,7 @@ from adcompiler.loopir.nodes import (
     Stmt,
     Store,
     Unary,
+    UnsupportedError,
     Update,
     Var,
 )
@@ -57,10 +58,6 @@ class ArrayType(NamedTuple):
 
 Type = Number | ArrayType
 Called = Callable[[str, Sequence[Type]], Type | None]
-
-
-class MismatchError(Exception):
-    """An expression or a statement whose parts have types that do not fit, named by the message."""
 
 
 def common(*found: Number) -> Number:
@@ -104,7 +101,7 @@ class Types:
             self.variables[name] = kind
             return
         if (old == "u64") != (kind == "u64"):
-            raise MismatchError(f"an index and a number in {name}")
+            raise UnsupportedError(f"an index and a number in {name}")
         self.variables[name] = common(old, kind)
         self.widened |= self.variables[name] != old
 
@@ -178,7 +175,7 @@ class Types:
         """The type of an expression that is a number."""
         kind = self.of(e)
         if isinstance(kind, ArrayType):
-            raise MismatchError(f"the array {text(e)}, where a number is expected")
+            raise UnsupportedError(f"the array {text(e)}, where a number is expected")
         return kind
 
     def whole(self, *found: Expr) -> Number:
@@ -186,7 +183,7 @@ class Types:
         kinds = [self.number(e) for e in found]
         for e, kind in zip(found, kinds, strict=True):
             if kind not in WHOLE:
-                raise MismatchError(f"{text(e)}, where an integer is expected")
+                raise UnsupportedError(f"{text(e)}, where an integer is expected")
         return common(*kinds)
 
     def of(self, e: Expr) -> Type:
@@ -200,25 +197,21 @@ class Types:
                 return self.element(e, name, indices)
             case Length() | Call(name="len"):  # of an array, or of a table
                 return "i64"
-            case Unary(op=op, operand=operand):
-                kind = self.number(operand)
-                return "bool" if op == "not" else kind
+            case Compare() | Logical() | Unary(op="not"):
+                for part in e.parts:
+                    assert isinstance(part, Expr)
+                    self.number(part)
+                return "bool"
+            case Unary(operand=operand):
+                return self.number(operand)
             case Binary(op=op, left=left, right=right):
                 return self.binary(op, self.number(left), self.number(right))
-            case Compare(left=left, right=right):
-                self.number(left)
-                self.number(right)
-                return "bool"
-            case Logical(args=args):
-                for a in args:
-                    self.number(a)
-                return "bool"
             case Choice(test=test, then=then, otherwise=otherwise):
                 self.number(test)
                 return common(self.number(then), self.number(otherwise))
             case Call(name=name, args=args):
                 return self.function(e, name, [self.of(a) for a in args])
-        raise MismatchError(f"the expression {text(e)}")
+        raise UnsupportedError(f"the expression {text(e)}")
 
     def variable(self, name: str) -> Type:
         """The type of a variable, or of a constant of the module."""
@@ -226,7 +219,7 @@ class Types:
             return self.variables[name]
         value = self.names.get(name)
         if not isinstance(value, int | float):
-            raise MismatchError(f"the name {name}")
+            raise UnsupportedError(f"the name {name}")
         return "bool" if isinstance(value, bool) else "i64" if isinstance(value, int) else "f64"
 
     def element(self, e: Access, name: str, indices: Sequence[Expr]) -> Type:
@@ -236,12 +229,12 @@ class Types:
             return "f64"
         array = self.variable(name)
         if not isinstance(array, ArrayType):
-            raise MismatchError(f"{name}, where an array is expected")
+            raise UnsupportedError(f"{name}, where an array is expected")
         left = array.rank - len(indices)
         if isinstance(e, Lane) or not left:
             return array.dtype
         if left < 0:
-            raise MismatchError(f"{len(indices)} indices of {name}, which has {array.rank}")
+            raise UnsupportedError(f"{len(indices)} indices of {name}, which has {array.rank}")
         return ArrayType(array.dtype, left)
 
     def binary(self, op: str, x: Number, y: Number) -> Number:
@@ -249,7 +242,7 @@ class Types:
         if op == "/":
             return common(as_float(x), as_float(y))
         if (x == "u64") != (y == "u64"):
-            raise MismatchError(f"{op} of an index and a number")
+            raise UnsupportedError(f"{op} of an index and a number")
         found = common(x, y)
         return found if op in ("&", "|", "^") or found != "bool" else "i64"
 
@@ -261,7 +254,7 @@ class Types:
             return found
         numbers: list[Number] = [a for a in args if isinstance(a, str)]
         if len(numbers) < len(args):
-            raise MismatchError(f"the array in {text(e)}")
+            raise UnsupportedError(f"the array in {text(e)}")
         if name in CASTS:
             return CASTS[name]
         match BY_TEXT[name].result if name in BY_TEXT else "float":
@@ -291,7 +284,7 @@ def _special(name: str, args: Sequence[Type]) -> Type | None:
         return None
     module, _, function = name.partition(".")
     if function not in source(module).definitions:
-        raise MismatchError(f"the function {name}")
+        raise UnsupportedError(f"the function {name}")
     ordered = source(module).definitions[function].params[0] == ORDER and args[0] == "i64"
     return common(*(as_float(a) for a in args[ordered:] if isinstance(a, str)))
 
@@ -301,7 +294,7 @@ def types_of_routine(module: str, function: str, params: tuple[Type, ...]) -> Ty
     """The types of a function written in Python."""
     definitions, names = source(module)
     if function not in definitions:
-        raise MismatchError(f"the function {module}.{function}")
+        raise UnsupportedError(f"the function {module}.{function}")
 
     def called(name: str, args: Sequence[Type]) -> Type | None:
         return types_of_routine(module, name, tuple(args)).result if name in definitions else None

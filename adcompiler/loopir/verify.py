@@ -26,12 +26,13 @@ from adcompiler.loopir.nodes import (
     Node,
     Return,
     Stmt,
+    UnsupportedError,
     Update,
     Verbatim,
     While,
 )
 from adcompiler.loopir.printer import BINARY, lines, source, text
-from adcompiler.loopir.types import MismatchError, Type, types_of_kernel
+from adcompiler.loopir.types import Type, types_of_kernel
 from adcompiler.loopir.walk import assigned, named, read_by, sets, statements, stores_of
 
 COMPARISONS: Final = frozenset(("<", "<=", ">", ">=", "==", "!="))
@@ -70,7 +71,7 @@ def verify_types(functions: Sequence[Function], params: Sequence[Type]) -> None:
     *others, run = functions
     try:
         types_of_kernel(run, params, {f.name: f for f in others})
-    except MismatchError as error:
+    except UnsupportedError as error:
         raise VerifyError("types fit", str(error), run) from error
 
 

@@ -13,14 +13,13 @@ from adcompiler.ir.nodes import Array, Func, Node, Read
 from adcompiler.ir.origins import Origins, tracking
 from adcompiler.kernels.emit.emitter import Emitter
 from adcompiler.kernels.schedule.materialise import Scheduled, scheduled
-from adcompiler.loopir.nodes import Assign, Expr, Function, Invoke, Stmt, Var
+from adcompiler.loopir.nodes import Assign, Expr, Function, Invoke, Stmt, UnsupportedError, Var
 from adcompiler.loopir.printer import INDENT, Printer, Text, head
 from adcompiler.loopir.rewrite import Rewriter
 from adcompiler.loopir.walk import named, sets, statements, stores_of
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 from adcompiler.targets.cpu.compiled import CpuKernel
 from adcompiler.targets.llvm.runtime.assembly import listing as assembly
-from adcompiler.targets.llvm.values import UnsupportedError
 
 
 class Kernel:

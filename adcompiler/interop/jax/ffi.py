@@ -28,12 +28,12 @@ from adcompiler.interpreter.reference import extent
 from adcompiler.ir.nodes import Input
 from adcompiler.ir.types import NUMPY
 from adcompiler.kernels.emit.call_plan import Kind
+from adcompiler.loopir.nodes import UnsupportedError
 from adcompiler.targets.cpu.compiled import CpuKernel
 from adcompiler.targets.cpu.kernels import kernel_at
 from adcompiler.targets.cpu.threads import region
 from adcompiler.targets.llvm.runtime.entry import Code
 from adcompiler.targets.llvm.runtime.jit import keep_alive, linked
-from adcompiler.targets.llvm.values import UnsupportedError
 
 MAJOR = 0  # the version of the interface with this layout
 API, STAGE, ARGS, RETS = 16, 32, 72, 112  # offsets in a call frame, in bytes

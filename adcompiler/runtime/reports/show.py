@@ -83,10 +83,10 @@ def _loopir(f: Traceable, types: Types, wrt: Any) -> str:
 
 def _llvm(f: Traceable, types: Types, wrt: Any) -> str:
     """The kernel that a call of any lengths runs on this machine's processor, after LLVM's passes."""
+    from adcompiler.loopir.nodes import UnsupportedError
     from adcompiler.targets.cpu.compiled import CpuKernel
     from adcompiler.targets.llvm.runtime.entry import translated
     from adcompiler.targets.llvm.runtime.jit import optimised
-    from adcompiler.targets.llvm.values import UnsupportedError
 
     func = run((*OPTIMISE, *KERNEL), f.trace(types).func)
     kernel = CpuKernel(scheduled(func), f.backend.startswith("cpu-precise"))

@@ -20,6 +20,7 @@ from adcompiler.loopir.nodes import (
     Literal,
     Return,
     Stmt,
+    UnsupportedError,
     Update,
     Var,
 )
@@ -209,7 +210,7 @@ class Body(Expressions):
         elif s.name in self.arrays:
             lengths = tuple(map(self.local_length, s.shape))
         else:
-            raise self.unknown("Allocate")
+            raise UnsupportedError("Allocate")
         self.arrays[s.name] = CArray(self.name(s.name), s.dtype, lengths)
 
     def set(self, s: Stmt, name: str, value: CValue) -> None:

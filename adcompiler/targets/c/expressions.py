@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 
 from adcompiler.loopir.intrinsics import BY_TEXT, CASTS
-from adcompiler.loopir.nodes import Access, Choice, Expr
+from adcompiler.loopir.nodes import Access, Choice, Expr, UnsupportedError
 from adcompiler.loopir.translator import Translator
 from adcompiler.loopir.types import Number, common
 from adcompiler.targets.c.names import local
@@ -40,10 +40,6 @@ LEVELS: Mapping[str, int] = {"+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT}
 ROUNDINGS = ("np.floor", "np.ceil", "np.trunc", "np.rint")
 
 
-class UnknownError(Exception):
-    """An operation that has no C form."""
-
-
 class Expressions(Translator[CValue, CArray]):
     """The expressions of one C function. `kinds` are the types of its variables, `bits` the magnitudes of
     those that are surely small, and `helpers` the functions of `helpers.py` that are called.
@@ -65,7 +61,7 @@ class Expressions(Translator[CValue, CArray]):
 
     def variable(self, name: str) -> CValue:
         if name not in self.kinds:
-            raise self.unknown(name)
+            raise UnsupportedError(name)
         return CValue(self.name(name), self.kinds[name], bits=self.bits.get(name, 64))
 
     def constant(self, value: float) -> CValue:
@@ -83,9 +79,6 @@ class Expressions(Translator[CValue, CArray]):
 
     def choice(self, node: Choice) -> CValue:
         return self.chosen(*map(self.value, (node.test, node.then, node.otherwise)))
-
-    def unknown(self, what: str) -> UnknownError:
-        return UnknownError(what)
 
     def name(self, name: str) -> str:
         """The C name of a variable."""
@@ -160,7 +153,7 @@ class Expressions(Translator[CValue, CArray]):
                 return self.integers("-", number(0), cast(x, "i64"))
             case "~" if x.type == "i64":
                 return CValue(f"~{x.within(PREFIX)}", x.type, PREFIX)
-        raise UnknownError(op)
+        raise UnsupportedError(op)
 
     def binary(self, op: str, x: CValue, y: CValue) -> CValue:
         """An arithmetic operation, or one of bits."""
@@ -195,7 +188,7 @@ class Expressions(Translator[CValue, CArray]):
                 return number(folded, x.type)
         if op in ("//", "%"):
             if x.type == "u64":
-                raise UnknownError(op)
+                raise UnsupportedError(op)
             return self.helper("adc_div" if op == "//" else "adc_mod", [x, y], "i64")._replace(bits=x.bits)
         if op == "**":
             if y.literal == 2:
@@ -210,11 +203,11 @@ class Expressions(Translator[CValue, CArray]):
 
     def power(self, x: CValue, y: CValue) -> CValue:
         """A power of integers."""
-        raise UnknownError("**")
+        raise UnsupportedError("**")
 
     def compare(self, op: str, x: CValue, y: CValue) -> CValue:
         if "u64" in (x.type, y.type) and x.type != y.type and None not in (x.literal, y.literal):
-            raise UnknownError(op)
+            raise UnsupportedError(op)
         x, y = self.together(x, y)
         return CValue(f"{x.within(SUM)} {op} {y.within(SUM)}", "bool", EQUAL if op in ("==", "!=") else LESS)
 
@@ -263,7 +256,7 @@ class Expressions(Translator[CValue, CArray]):
                 return CValue(f"{name.partition('.')[2]}({x.text}) != 0", "bool", EQUAL)
         called = BY_TEXT[name].name if name in BY_TEXT else ""
         if not called:
-            raise UnknownError(name)
+            raise UnsupportedError(name)
         args = self.together(*(a if a.is_float else cast(a, "f64") for a in args))
         kind = args[0].type
         return CValue(f"{called}{'f' * (kind == 'f32')}({', '.join(a.text for a in args)})", kind)

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from adcompiler.loopir.nodes import (
     Expr,
     Function,
+    UnsupportedError,
 )
 from adcompiler.loopir.python_modules import MATRICES, ORDER, is_special, source
-from adcompiler.loopir.types import MismatchError, Number, types_of_kernel, types_of_routine
+from adcompiler.loopir.types import Number, types_of_kernel, types_of_routine
 from adcompiler.targets.c.body import WHOLE, Argument, Body, CFunction, Functions, type_of
-from adcompiler.targets.c.expressions import UnknownError
 from adcompiler.targets.c.helpers import helper_lines
 from adcompiler.targets.c.values import (
     INDEX_BITS,
@@ -75,10 +75,7 @@ class CFile:
 
     def _written(self, name: str, make: Callable[[], Body]) -> CFunction:
         if name not in self.functions:
-            try:
-                body = make()
-            except MismatchError as error:
-                raise UnknownError(str(error)) from error
+            body = make()
             body.run()
             self.functions[name] = body.described(name)
             self.texts[name], self.needs[name] = body.text(name), body.needs
@@ -144,7 +141,7 @@ class KernelBody(Body):
         if name.startswith("library_"):
             return self.called(self.file.routine(MATRICES, name, args), args)
         if name not in self.others:
-            raise UnknownError(name)
+            raise UnsupportedError(name)
         found = self.file.kernel_function(self.prefix, self.others[name], self.others, args)
         return self.called(found, args)
 
@@ -204,5 +201,5 @@ class RoutineBody(Body):
 
     def call(self, name: str, args: Sequence[Argument]) -> CValue:
         if name not in self.python.definitions:
-            raise UnknownError(name)
+            raise UnsupportedError(name)
         return self.called(self.file.routine(self.module, name, args), args)

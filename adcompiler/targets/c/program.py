@@ -19,10 +19,10 @@ from adcompiler.kernels.emit.emitter import emit
 from adcompiler.kernels.emit.kernel import Kernel
 from adcompiler.kernels.schedule.materialise import scheduled
 from adcompiler.kernels.schedule.schedule_tree import computed
+from adcompiler.loopir.nodes import UnsupportedError
 from adcompiler.targets.c.body import INDENT
 from adcompiler.targets.c.bounds import Allocation, allocations
 from adcompiler.targets.c.driver import WORK, CDriver, LengthPlan, function
-from adcompiler.targets.c.expressions import UnknownError
 from adcompiler.targets.c.functions import CFile
 from adcompiler.targets.c.names import local
 from adcompiler.targets.c.one_thread import OneThread
@@ -83,7 +83,7 @@ class CProgram(CDriver):
         """The definitions of both functions, after those of the kernel in `file`."""
         try:
             return f"{self._size()}\n{self._call()}"
-        except UnknownError as error:
+        except UnsupportedError as error:
             raise Error(
                 f"{self.func.name} needs {error}, which has no C form",
                 remedy="build a library: --emit library",

@@ -17,6 +17,7 @@ from adcompiler.kernels.emit.kernel import Kernel
 from adcompiler.kernels.limits import PARALLEL_POINTS, POLLED_POINTS
 from adcompiler.kernels.schedule.materialise import Scheduled
 from adcompiler.lazy import Memo, cached_property
+from adcompiler.loopir.nodes import UnsupportedError
 from adcompiler.loopir.outer_vectorisation import MOST_LANES
 from adcompiler.loopir.short_loops import low_trip_guard
 from adcompiler.progress import compiling
@@ -24,7 +25,7 @@ from adcompiler.targets.buffers import POOL, Into
 from adcompiler.targets.cpu.threads import region
 from adcompiler.targets.llvm.runtime.entry import KernelSource, Param
 from adcompiler.targets.llvm.runtime.jit import Native, compiled, report
-from adcompiler.targets.llvm.values import BrokenModuleError, UnsupportedError
+from adcompiler.targets.llvm.values import BrokenModuleError
 from adcompiler.targets.numba import modules
 
 # The blocks of each nest and their iterations; whether blocks run in parallel; the buffers; and whether an

@@ -16,13 +16,13 @@ from adcompiler.ir.nodes import Const, Element, Func, Size
 from adcompiler.ir.types import Dtype
 from adcompiler.kernels.emit.call_plan import Kind
 from adcompiler.kernels.schedule.materialise import scheduled
+from adcompiler.loopir.nodes import UnsupportedError
 from adcompiler.targets.c.driver import CDriver, LengthPlan, function
 from adcompiler.targets.c.functions import CFile
 from adcompiler.targets.c.helpers import helper_lines
 from adcompiler.targets.cpu.compiled import CpuKernel
 from adcompiler.targets.llvm.runtime.entry import for_words
 from adcompiler.targets.llvm.runtime.jit import object_code
-from adcompiler.targets.llvm.values import UnsupportedError
 
 # What machine code calls, other than the C library: memory of Python's, and BLAS.
 SHIMS = """\

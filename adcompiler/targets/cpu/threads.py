@@ -113,8 +113,9 @@ class _Functions:
 
 @cache
 def _functions() -> _Functions | None:
+    from adcompiler.loopir.nodes import UnsupportedError
     from adcompiler.targets.llvm.runtime.jit import pool, report
-    from adcompiler.targets.llvm.values import BrokenModuleError, UnsupportedError
+    from adcompiler.targets.llvm.values import BrokenModuleError
 
     try:
         return _Functions(pool())

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from adcompiler.kernels.routines.library import TILE
-from adcompiler.targets.llvm.values import ArrayValue, UnsupportedError, Value, literal
+from adcompiler.loopir.nodes import UnsupportedError
+from adcompiler.targets.llvm.values import ArrayValue, Value, literal
 from adcompiler.targets.llvm.variables import Variables
 
 NAMES = {"double": "dgemm", "float": "sgemm"}

@@ -27,6 +27,7 @@ from adcompiler.loopir.nodes import (
     Invoke,
     Literal,
     Stmt,
+    UnsupportedError,
     Var,
 )
 from adcompiler.loopir.python_modules import MATRICES, ORDER, is_special, source
@@ -46,8 +47,8 @@ from adcompiler.targets.llvm.instructions import (
 from adcompiler.targets.llvm.places import located
 from adcompiler.targets.llvm.python_functions import LETTERS, Routine, call, routine
 from adcompiler.targets.llvm.tables import BYTES, TYPES
-from adcompiler.targets.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal, typed
-from adcompiler.targets.llvm.variables import Argument, Variables, fitting, type_of
+from adcompiler.targets.llvm.values import ArrayValue, Needs, Value, literal, typed
+from adcompiler.targets.llvm.variables import Argument, Variables, type_of
 from adcompiler.targets.llvm.vectors import PURE, own_call, vectorises
 
 STACK_ELEMENTS = 64  # elements of an array on the stack
@@ -161,7 +162,7 @@ class Function(Variables):
         self.changing = {name for name, count in stored.items() if count > 1} - axes | totals
         self.rounded, self.widened = function.rounded, function.wide
         if self.changing:
-            self.types = fitting(types_of_kernel, function, [type_of(a) for a in args]).variables
+            self.types = types_of_kernel(function, [type_of(a) for a in args]).variables
         self.body(function.body)
 
     def statement(self, s: Stmt) -> None:

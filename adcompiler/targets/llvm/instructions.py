@@ -14,9 +14,10 @@ from contextlib import contextmanager
 from ctypes import c_float
 
 from adcompiler.loopir.intrinsics import BY_NAME, BY_TEXT, CASTS
+from adcompiler.loopir.nodes import UnsupportedError
 from adcompiler.targets.llvm.libmvec import WIDEST, Set
 from adcompiler.targets.llvm.tables import BITS, COMPARISONS, FLOATS, INFINITIES, INTEGERS, RANKS, TYPES
-from adcompiler.targets.llvm.values import Needs, UnsupportedError, Value, literal, suffix, typed, uniform
+from adcompiler.targets.llvm.values import Needs, Value, literal, suffix, typed, uniform
 from adcompiler.targets.llvm.vectors import vector_call
 
 POLL = "adc_poll"  # the function that kernels poll (`polls.py`)

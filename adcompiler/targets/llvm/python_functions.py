@@ -23,6 +23,7 @@ from adcompiler.loopir.nodes import (
     If,
     Invoke,
     Stmt,
+    UnsupportedError,
     Var,
     While,
 )
@@ -32,8 +33,8 @@ from adcompiler.loopir.walk import assigned, walk
 from adcompiler.targets.llvm.blas import Factor, product, tile
 from adcompiler.targets.llvm.instructions import Instructions
 from adcompiler.targets.llvm.tables import TYPES
-from adcompiler.targets.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal
-from adcompiler.targets.llvm.variables import Argument, Variables, fitting, type_of
+from adcompiler.targets.llvm.values import ArrayValue, Needs, Value, literal
+from adcompiler.targets.llvm.variables import Argument, Variables, type_of
 from adcompiler.targets.llvm.vectors import PURE
 
 LETTERS = {"double": "d", "float": "f", "i64": "i", "i1": "b"}
@@ -54,7 +55,7 @@ def routine(needs: Needs, module: str, function: str, args: Sequence[Argument]) 
     letters = "".join(_letters(a) for a in args)
     name = f"adc_{module}_{function}_{letters}"
     if name not in needs.results:
-        types = fitting(types_of_routine, module, function, tuple(map(type_of, args)))
+        types = types_of_routine(module, function, tuple(map(type_of, args)))
         body = _Body(needs, module, function, args, types)
         body.run()
         needs.results[name] = body.result or "void"

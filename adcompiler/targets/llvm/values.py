@@ -7,12 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from adcompiler.loopir.nodes import UnsupportedError
 from adcompiler.targets.llvm.libmvec import Set
 from adcompiler.targets.llvm.places import Places
-
-
-class UnsupportedError(Exception):
-    """The program needs something that only numba compiles, which the message names."""
 
 
 class BrokenModuleError(Exception):

@@ -7,9 +7,8 @@ vectors, and so are elements of arrays private to lanes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import ParamSpec, TypeVar
 
 from adcompiler.loopir.intrinsics import BY_TEXT
 from adcompiler.loopir.nodes import (
@@ -17,19 +16,18 @@ from adcompiler.loopir.nodes import (
     Choice,
     Expr,
     Stmt,
+    UnsupportedError,
     Var,
 )
 from adcompiler.loopir.translator import Translator
-from adcompiler.loopir.types import ArrayType, MismatchError, Type
+from adcompiler.loopir.types import ArrayType, Type
 from adcompiler.loopir.vector_statements import LANE, Lane
 from adcompiler.loopir.walk import named, walk
 from adcompiler.targets.llvm.instructions import Instructions
 from adcompiler.targets.llvm.tables import BYTES, TYPES
-from adcompiler.targets.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal, suffix, typed
+from adcompiler.targets.llvm.values import ArrayValue, Needs, Value, literal, suffix, typed
 
 Argument = Value | ArrayValue
-P = ParamSpec("P")
-T = TypeVar("T")
 
 KINDS = {kind: dtype for dtype, kind in TYPES.items()}
 HIDDEN = '%nothing = call i64 asm "", "=r,0"(i64 0)'
@@ -40,14 +38,6 @@ def type_of(value: Argument) -> Type:
     if isinstance(value, Value):
         return "u64" if value.unsigned else KINDS[value.type]
     return ArrayType(KINDS[value.type], len(value.shape))
-
-
-def fitting(found: Callable[P, T], *args: P.args, **keywords: P.kwargs) -> T:
-    """The types of a function; UnsupportedError if they do not fit."""
-    try:
-        return found(*args, **keywords)
-    except MismatchError as error:
-        raise UnsupportedError(str(error)) from error
 
 
 class Variables(Instructions, Translator[Value, ArrayValue]):
@@ -148,9 +138,6 @@ class Variables(Instructions, Translator[Value, ArrayValue]):
         self.lines.append(f"br label %{head}{hint}")
         self.begin(self.exits.pop())
 
-    def unknown(self, what: str) -> UnsupportedError:
-        return UnsupportedError(what)
-
     # -- variables -----------------------------------------------------------------------------
 
     def knows(self, name: str) -> bool:
@@ -184,7 +171,7 @@ class Variables(Instructions, Translator[Value, ArrayValue]):
             found = self.emit(f"load {place.type}, ptr {place.text}", place.type)
             return found._replace(unsigned=place.unsigned)
         if name not in self.values:
-            raise self.unknown(f"the name {name}")
+            raise UnsupportedError(f"the name {name}")
         return self.values[name]
 
     def constant(self, value: float) -> Value:

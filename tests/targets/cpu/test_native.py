@@ -22,6 +22,7 @@ import adcompiler as adc
 from adcompiler.ir.nodes import Func, Input, Map, Read, const
 from adcompiler.ir.types import DTYPES
 from adcompiler.kernels.schedule.materialise import scheduled
+from adcompiler.loopir.nodes import UnsupportedError
 from adcompiler.loopir.parse import functions
 from adcompiler.loopir.pipeline import transformed
 from adcompiler.ops.build import apply
@@ -30,7 +31,6 @@ from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 from adcompiler.targets.cpu.compiled import CpuKernel, _loaded
 from adcompiler.targets.llvm.runtime.entry import KernelSource, Param, translated
 from adcompiler.targets.llvm.runtime.jit import compiled
-from adcompiler.targets.llvm.values import UnsupportedError
 
 FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -3.7, 1e-310, 1e308, math.inf, -math.inf, math.nan)
 SAMPLES = {

@@ -291,6 +291,14 @@ def test_other_loops_stay_as_they_are(old, new):
     assert not nest(text, {"h"}).lanes
 
 
+def test_loops_outside_of_nests_stay_as_they_are():
+    """As of a copy of matrices, before a routine that factors them in place."""
+    assert not nest(TOTAL.replace("nest0(block, ", "run(").replace("block", "0")).lanes
+    f, numpy = (adc.compile("def f(x: f64[n, 3, 3]): return inv(x)", backend=b) for b in ("cpu", "numpy"))
+    x = np.random.default_rng(0).normal(size=(40, 3, 3))
+    near([f(x)], [numpy(x)], 1e-10)
+
+
 def test_rows_have_place_for_all_lanes_and_blocks_are_whole_vectors():
     f = adc.compile(LAYERS)
     func = f.trace(f.describe(arguments(LAYERS, 3), {})[0]).func

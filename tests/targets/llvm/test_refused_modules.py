@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
+from adcompiler.loopir.nodes import UnsupportedError
 from adcompiler.targets.llvm.runtime import jit as machine
 from adcompiler.targets.llvm.runtime.entry import Code
-from adcompiler.targets.llvm.values import BrokenModuleError, UnsupportedError
+from adcompiler.targets.llvm.values import BrokenModuleError
 
 # What LLVM does not parse, does not verify, and does not link: nobody has that name.
 ENTRY = "define i64 @entry(i64 %a, ptr %b, i64 %c) {\n"

@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 from adcompiler.ir.types import NUMPY, Dtype
 from adcompiler.loopir import nodes as loopir
+from adcompiler.loopir.nodes import UnsupportedError
 from adcompiler.targets.llvm.functions import Function, Module
 from adcompiler.targets.llvm.instructions import CONTEXT, POLL, STATE, Instructions
 from adcompiler.targets.llvm.libmvec import vectors
 from adcompiler.targets.llvm.places import Places
 from adcompiler.targets.llvm.tables import BYTES, TYPES
-from adcompiler.targets.llvm.values import ArrayValue, Needs, UnsupportedError, Value, literal
+from adcompiler.targets.llvm.values import ArrayValue, Needs, Value, literal
 
 # Objects are i64 here: they are only passed through.
 PYTHON = (

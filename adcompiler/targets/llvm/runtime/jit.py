@@ -18,14 +18,14 @@ import numpy as np
 from adcompiler import store
 from adcompiler.errors import Error
 from adcompiler.lazy import cached_property
-from adcompiler.loopir.nodes import Invoke
+from adcompiler.loopir.nodes import Invoke, UnsupportedError
 from adcompiler.loopir.walk import statements
 from adcompiler.targets.llvm.instructions import POLL
 from adcompiler.targets.llvm.runtime.entry import PYTHON, Code, KernelSource, translated
 from adcompiler.targets.llvm.runtime.inline_cache import fast_path
 from adcompiler.targets.llvm.runtime.polls import polls
 from adcompiler.targets.llvm.runtime.pool import pool as pool_code
-from adcompiler.targets.llvm.values import BrokenModuleError, UnsupportedError
+from adcompiler.targets.llvm.values import BrokenModuleError
 from adcompiler.targets.llvm.vectormath.second_pass import closed_by_errors, inlined, parsed, run, version
 
 METH_FASTCALL, METH_KEYWORDS = 0x80, 0x02

@@ -18,8 +18,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from adcompiler.loopir.nodes import UnsupportedError
 from adcompiler.targets.llvm.libmvec import WIDEST
-from adcompiler.targets.llvm.values import BrokenModuleError, UnsupportedError
+from adcompiler.targets.llvm.values import BrokenModuleError
 from adcompiler.targets.llvm.vectormath.elementary import ELEMENTARY
 from adcompiler.targets.llvm.vectormath.inlined import KINDS, RARE, Kind
 from adcompiler.targets.llvm.vectormath.newton import NEWTON
