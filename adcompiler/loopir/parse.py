@@ -135,12 +135,8 @@ def _loop(axis: str, bounds: Sequence[Expr], body: list[Stmt]) -> For:
     prefixes: dict[str, Kind] = {PROGRAM: "program", BLOCK.name: "blocks", EDGE: "edges"}
     found = [kind for prefix, kind in prefixes.items() if axis.startswith(prefix)]
     kind: Kind = found[0] if found else "elements"
-    match bounds:
-        case [stop]:
-            return For(axis, literal(0), stop, body, None, kind)
-        case [start, stop]:
-            return For(axis, start, stop, body, None, kind)
-    return For(axis, bounds[0], bounds[1], body, bounds[2], kind)
+    start, stop, *step = bounds if len(bounds) > 1 else (literal(0), *bounds)
+    return For(axis, start, stop, body, step[0] if step else None, kind)
 
 
 def _expressions(found: Sequence[ast.expr]) -> tuple[Expr, ...]:

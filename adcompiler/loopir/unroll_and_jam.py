@@ -160,17 +160,8 @@ def _jam(loop: For) -> Jam:
 def jam(loop: For, together: list[Stmt]) -> Jam:
     """A loop with statements for several iterations."""
     axes = [f"{loop.axis}.{k}" for k in range(ITERATIONS_AT_ONCE)]
-    bounds = loop.start, loop.stop
-    return Jam(
-        loop.axis,
-        *bounds,
-        loop.body,
-        loop.step,
-        loop.kind,
-        together=together,
-        axes=axes,
-        mark=loop.mark,
-    )
+    head = loop.axis, loop.start, loop.stop, loop.body, loop.step, loop.kind, loop.note
+    return Jam(*head, together, axes, mark=loop.mark)
 
 
 def _together(body: Sequence[Stmt], own: Collection[str], copies: Sequence[Renamed]) -> Iterator[Stmt]:
