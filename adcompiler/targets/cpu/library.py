@@ -24,31 +24,13 @@ from adcompiler.targets.cpu.compiled import CpuKernel
 from adcompiler.targets.llvm.runtime.entry import for_words
 from adcompiler.targets.llvm.runtime.jit import object_code
 
-# What machine code calls, other than the C library: memory of Python's, and BLAS.
+# What machine code calls, other than the C library. It calls no BLAS: lengths choose that.
 SHIMS = """\
 #define HIDDEN __attribute__((visibility("hidden")))
 
 HIDDEN void *PyMem_RawMalloc(size_t size) { return malloc(size ? size : 1); }
 HIDDEN void PyMem_RawFree(void *memory) { free(memory); }
 """
-GEMM = """
-HIDDEN void adc_{letter}gemm(
-    const char *ta, const char *tb, const int *m, const int *n, const int *k, const {kind} *alpha,
-    const {kind} *a, const int *lda, const {kind} *b, const int *ldb, const {kind} *beta, {kind} *c,
-    const int *ldc)
-{{
-    for (int j = 0; j < *n; j++)
-        for (int i = 0; i < *m; i++) {{
-            {kind} sum = 0;
-            for (int p = 0; p < *k; p++)
-                sum += a[*ta == 'N' ? i + (int64_t)p * *lda : p + (int64_t)i * *lda]
-                     * b[*tb == 'N' ? p + (int64_t)j * *ldb : j + (int64_t)p * *ldb];
-            {kind} *at = c + i + (int64_t)j * *ldc;
-            *at = *alpha * sum + (*beta == 0 ? 0 : *beta * *at);
-        }}
-}}
-"""
-PRODUCTS = "".join(GEMM.format(letter=n, kind=kind) for n, kind in (("d", "double"), ("s", "float")))
 HEADERS = "".join(f"#include <{name}.h>\n" for name in ("math", "stdbool", "stdint", "stdlib", "string"))
 
 
@@ -86,11 +68,9 @@ def compile_ahead(
 
 def source(header: str, functions: Sequence[LibraryFunction]) -> str:
     """The C source that is linked with the machine code of functions."""
-    uses_products = any(b"adc_dgemm" in f.code or b"adc_sgemm" in f.code for f in functions)
-    products = PRODUCTS if uses_products else ""
     helpers = helper_lines(set[str]().union(*(f.helpers for f in functions)))
     return "\n".join([
-        HEADERS, f'#include "{header}"\n', SHIMS, products, *helpers, *(f.definition for f in functions)
+        HEADERS, f'#include "{header}"\n', SHIMS, *helpers, *(f.definition for f in functions)
     ])  # fmt: skip
 
 
