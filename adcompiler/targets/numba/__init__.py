@@ -1,1 +1,1 @@
-"""Kernels through numba: modules, `jitted`, `cfunc`, files of Python."""
+"""Kernels through numba: modules, the function around a kernel, and files of Python."""
