@@ -11,6 +11,7 @@ from functools import cache
 from graphlib import TopologicalSorter
 from importlib.util import find_spec, resolve_name
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ import adcompiler
 
 # Folders and modules of the package in order: each may import itself and those before it.
 ORDER = (
-    "limits errors fork frames lazy progress provided store",
+    "limits public_types errors fork frames lazy progress provided store",
     "ir ops/rules ops ir/textform analysis frontend/grammar pytree",
     "frontend/values frontend/linalg frontend/indexing frontend/library frontend/lowering",
     "ad passes/algebra passes/order passes/arrays passes/recurrences passes ad/programs passes/chunks",
@@ -147,6 +148,72 @@ def test_limits_have_a_place_and_a_reason():
                 assert own or path.parent.name in WITHOUT_LIMITS, f"{name}:{node.lineno}"
                 line, above = lines[node.lineno - 1], lines[node.lineno - 2]
                 assert "  # " in line or above.startswith("# "), f"{name}:{node.lineno}"
+
+
+# -- faces ----------------------------------------------------------------------------------------
+
+MOST_NAMES = 15  # of a compiled function; what the compiler asks of it begins with an underscore
+NAMED_BY_RULES = {"Builder"}  # whose methods are what Lark does for the rules of the grammar with their names
+
+
+def classes() -> dict[str, list[ast.ClassDef]]:
+    """The classes of the package by name."""
+    found: dict[str, list[ast.ClassDef]] = {}
+    for path in FILES.values():
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(node)
+    return found
+
+
+def functions(body: list[ast.stmt], of: ast.ClassDef | None = None) -> Iterator[Any]:
+    """The public functions and methods in a body, each with its class."""
+    for node in body:
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield from functions(node.body, node)
+        elif isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            words = {ast.unparse(d).rpartition(".")[2] for d in node.decorator_list}
+            if not words & {"overload", "setter", "deleter"} and ast.unparse(node.body[0]) != "...":
+                yield of, node
+
+
+def is_inherited(name: str, of: ast.ClassDef, known: dict[str, list[ast.ClassDef]]) -> bool:
+    """Whether a class above one documents a method."""
+    names = (ast.unparse(b).partition("[")[0].rpartition(".")[2] for b in of.bases)
+    above = [found for n in names if n != of.name for found in known.get(n, ())]
+    own = [(getattr(m, "name", ""), m) for one in above for m in one.body]
+    documented = any(n == name and ast.get_docstring(m) for n, m in own)
+    return documented or any(is_inherited(name, one, known) for one in above)
+
+
+def test_every_public_function_has_a_docstring():
+    known = classes()
+    missing = []
+    for module, path in FILES.items():
+        for of, node in functions(ast.parse(path.read_text("utf-8")).body):
+            by_class = of and (of.name in NAMED_BY_RULES or is_inherited(node.name, of, known))
+            if not (by_class or ast.get_docstring(node)):
+                missing.append(f"{module}:{node.lineno} {node.name}")
+    assert not missing
+
+
+def test_annotations_of_public_names_say_why_they_cannot_say_more():
+    """They have no `Any`, but names of `public_types`, where the reason stands."""
+    vague = []
+    for home, names in adcompiler._HOMES.items():
+        if home in FILES and home != "adcompiler":
+            body = ast.parse(FILES[home].read_text("utf-8")).body
+            public = [n for n in body if getattr(n, "name", None) in names]
+            for _, node in functions(public):
+                given = [a.annotation for a in ast.walk(node.args) if isinstance(a, ast.arg)]
+                texts = [ast.unparse(a) for a in (*given, node.returns) if a is not None]
+                vague += [f"{home}.{node.name}: {text}" for text in texts if re.search(r"\bAny\b", text)]
+    assert not vague
+
+
+def test_compiled_functions_have_few_names():
+    names = [name for name in dir(adcompiler.compile("x * x")) if not name.startswith("_")]
+    assert len(names) <= MOST_NAMES, names
 
 
 def test_importing_adcompiler_is_cheap():

@@ -62,11 +62,13 @@ def product(x: Array, y: Array, left: str = "n", right: str = "n") -> Array:
 
 
 def transposed(x: Array) -> Array:
+    """The transpose of each matrix."""
     cases, (rows, columns) = x.shape[:-2], x.shape[-2:]
     return matrix(cases, (columns, rows), lambda i, j: at(x, cases, j, i))
 
 
 def negative(x: Array) -> Array:
+    """The negative of each entry."""
     return Map(x.shape, apply("negative", element_of(x)))
 
 

@@ -32,6 +32,7 @@ from adcompiler.ir.walk import arrays_of
 from adcompiler.lazy import Memo
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.progress import showing
+from adcompiler.public_types import Values, Wrt
 from adcompiler.pytree.structures import flatten, places_of, unflatten
 from adcompiler.runtime.arguments.signature import bind
 from adcompiler.runtime.programs.program import Program
@@ -87,7 +88,7 @@ class Report:
 
 @public
 def check_grad(
-    f: Function, *args: Any, order: int = 2, wrt: Any = None, rtol: float | None = None, seed: int = 0
+    f: Function, *args: Values, order: int = 2, wrt: Wrt = None, rtol: float | None = None, seed: int = 0
 ) -> float:
     """Compare the derivatives of `f` at `args` with finite differences and complex steps, to `order` 1 or 2.
 
@@ -106,7 +107,7 @@ def check_grad(
 
 @public
 def check_report(
-    f: Function, *args: Any, order: int = 2, wrt: Any = None, rtol: float | None = None, seed: int = 0
+    f: Function, *args: Values, order: int = 2, wrt: Wrt = None, rtol: float | None = None, seed: int = 0
 ) -> Report:
     """The comparisons of `check_grad`, with the worst entry of each; raises like it."""
     if not isinstance(order, int):
@@ -154,22 +155,22 @@ class _Check:
         self, f: Function, args: Sequence[Any], wrt: Any, rtol: float | None, random: np.random.Generator
     ) -> None:
         self.f, self.rtol, self.random = f, rtol, random
-        args = bind(f.__name__, f.parameters, args, {})
-        bound = f.bind(args)
+        args = bind(f.__name__, f._parameters, args, {})
+        bound = f._bind(args)
         results = [r for r in bound.run() if np.asarray(r).dtype.kind == "f"]
         if not results:
             raise GradientError(f"{f.__name__} returns no floats", remedy="there is nothing to differentiate")
         weights = [_weights(random, np.asarray(r), len(results)) for r in results]
         names, name = [f"weight{k}" for k in range(len(weights))], f"weighted({f.__name__})"
-        scalar = f.derived(("weighted", len(weights)), lambda: Weighted(f, names, name))
+        scalar = f._derived(("weighted", len(weights)), lambda: Weighted(f, names, name))
         self.scalar, self.args = scalar, (*args, *weights)
-        self.positions = f.positions(wrt, bound.types)
+        self.positions = f._positions(wrt, bound.types)
         self.places = tuple(places_of(bound.types[k]) for k in self.positions)
-        self.wanted = f.inputs_of(self.positions, bound.types)
+        self.wanted = f._inputs_of(self.positions, bound.types)
         self.names = bound.program.func.input_names
-        weighted = scalar.bind(self.args)
+        weighted = scalar._bind(self.args)
         self.value, self.point = weighted.program, weighted.values
-        self.slope = Gradient(scalar, self.positions, "grad").specialise(weighted.types)
+        self.slope = Gradient(scalar, self.positions, "grad")._specialise(weighted.types)
         self.comparisons: list[Comparison] = []
         self.notes: list[str] = []
         self.exact = [np.asarray(g) for g in self.slope.bind(self.point).run()]

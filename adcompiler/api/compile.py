@@ -30,13 +30,14 @@ from adcompiler.frontend.lowering.from_sympy import closure_from_sympy, is_sympy
 from adcompiler.frontend.lowering.procedures import with_procedures
 from adcompiler.frontend.lowering.program import closure_of, scope_of
 from adcompiler.frontend.values.values import Closure, FunctionValue
+from adcompiler.public_types import AnyFunction
 from adcompiler.runtime.programs.options import Options, options
 from adcompiler.runtime.programs.python_constants import with_defaults
 
 
 @public
 def compile(
-    source: Any,
+    source: AnyFunction,
     name: str | None = None,
     args: Sequence[str] | str | None = None,
     static: Sequence[str] | str = (),
@@ -129,7 +130,7 @@ def composed(
     text: str, name: str, around: Mapping[str, Any], static: Sequence[str], like: Function
 ) -> SourceFunction:
     """The definition in a text that calls functions, compiled with the options of one of them."""
-    chosen = like.options if isinstance(like, SourceFunction) else Options(backend=like.backend)
+    chosen = like._options if isinstance(like, SourceFunction) else Options(backend=like._backend)
     module = parse(text, name="<composed>")
     return _made(closure_of(module, name, None, meanings(around)), static, chosen)
 
@@ -191,7 +192,7 @@ def _callable(name: str, value: Any) -> Any:
 
 
 @overload
-def function(f: Callable[..., Any], /) -> Function: ...
+def function(f: Callable[..., AnyFunction], /) -> Function: ...
 @overload
 def function(
     *,
@@ -203,10 +204,10 @@ def function(
     save: str | Sequence[str] = "partials",
     unchecked: bool = False,
     threads: int | None = None,
-) -> Callable[[Callable[..., Any]], Function]: ...
+) -> Callable[[Callable[..., AnyFunction]], Function]: ...
 @public
 def function(
-    f: Callable[..., Any] | None = None,
+    f: Callable[..., AnyFunction] | None = None,
     /,
     *,
     static: Sequence[str] | str = (),
@@ -217,7 +218,7 @@ def function(
     save: str | Sequence[str] = "partials",
     unchecked: bool = False,
     threads: int | None = None,
-) -> Function | Callable[[Callable[..., Any]], Function]:
+) -> Function | Callable[[Callable[..., AnyFunction]], Function]:
     """Decorate a Python function, or one of numba: its source is compiled; Python never runs it.
 
     Numbers and compiled functions that it uses (closures, module constants) are captured now. Options are

@@ -18,6 +18,7 @@ from adcompiler.api.transforms import vjp
 from adcompiler.errors import DtypeError, Error, GradientError
 from adcompiler.frames import public
 from adcompiler.ir.types import NUMPY, is_float
+from adcompiler.public_types import AnyFunction, Values
 from adcompiler.pytree.containers import leaves_in
 from adcompiler.pytree.kinds import ArgType
 from adcompiler.runtime.reports.show import default_types
@@ -25,8 +26,8 @@ from adcompiler.runtime.reports.show import default_types
 
 @public
 def custom_vjp(
-    rule: Any, *, samples: Sequence[Sequence[Any]] | None = None, check: bool = True
-) -> Callable[[Any], Function]:
+    rule: AnyFunction, *, samples: Sequence[Sequence[Values]] | None = None, check: bool = True
+) -> Callable[[AnyFunction], Function]:
     """Decorate a function with its own derivative rule: `rule(*args, result, cotangent)`.
 
     rule     a def of the language (decorated with `adc.function`, compiled, or a plain Python function):
@@ -46,9 +47,9 @@ def custom_vjp(
     @public
     def decorate(f: Any) -> Function:
         given = _source_function(f, "what has a rule")
-        closure = replace(given.closure, rule=body.closure)
-        static = [p.name for p in given.parameters if p.static]
-        made = SourceFunction(closure, static, given.options)
+        closure = replace(given._closure, rule=body._closure)
+        static = [p.name for p in given._parameters if p.static]
+        made = SourceFunction(closure, static, given._options)
         made.__module__, made.__qualname__ = given.__module__, given.__qualname__
         _check_parameters(made, body)
         if check:
@@ -67,11 +68,11 @@ def _source_function(f: Any, what: str) -> SourceFunction:
 
 
 def _check_parameters(f: Function, rule: Function) -> None:
-    wanted = len(f.parameters) + 2
-    if len(rule.parameters) != wanted:
-        names = ", ".join(p.name for p in f.parameters)
+    wanted = len(f._parameters) + 2
+    if len(rule._parameters) != wanted:
+        names = ", ".join(p.name for p in f._parameters)
         raise Error(
-            f"the rule of {f.__name__} has {len(rule.parameters)} parameters, not {wanted}",
+            f"the rule of {f.__name__} has {len(rule._parameters)} parameters, not {wanted}",
             remedy=f"it takes ({names}, result, cotangent)",
         )
 
@@ -94,7 +95,7 @@ def _of_type(kind: Any, random: np.random.Generator) -> Any:
 def _check(f: SourceFunction, sample: Sequence[Any], guessed: bool) -> None:
     """Raise if the rule is wrong at a sample, or if the sample is guessed and does not fit."""
     on_numpy = SourceFunction(
-        f.closure, [p.name for p in f.parameters if p.static], replace(f.options, backend="numpy")
+        f._closure, [p.name for p in f._parameters if p.static], replace(f._options, backend="numpy")
     )
     try:
         check_grad(on_numpy, *sample, order=1)
@@ -105,7 +106,7 @@ def _check(f: SourceFunction, sample: Sequence[Any], guessed: bool) -> None:
             remedy="correct the rule, or pass check=False if it is meant to differ",
         ) from None
     except Error as error:
-        if guessed and not all(p.annotation for p in f.closure.definition.parameters):
+        if guessed and not all(p.annotation for p in f._closure.definition.parameters):
             raise type(error)(
                 f"the rule of {f.__name__} cannot be checked with scalars: {error.cause}",
                 remedy="annotate the parameters, or pass samples=[(x, y), ...]",

@@ -19,13 +19,13 @@ FLOAT = np.dtype(np.float64)
 
 def interpreted(function: Function, args: Sequence[Any]) -> Any:
     """What a function returns, without compiling it."""
-    types, values, _ = function.describe(args, {})
-    return Program.of(function.trace(types), "numpy").bind(values, types=types).result()
+    types, values, _ = function._describe(args, {})
+    return Program.of(function._trace(types), "numpy").bind(values, types=types).result()
 
 
 def flat_results(function: Function, args: Sequence[Any]) -> np.ndarray:
     """The floats of all results in order, in float64."""
-    bound = function.bind(args, rows=False)
+    bound = function._bind(args, rows=False)
     program = bound.program
     refuse("a vector", (program.structure,))
     floats = [k for k, r in enumerate(program.func.results) if is_float(r.dtype)]

@@ -18,6 +18,7 @@ from adcompiler.frontend.values.values import Closure
 from adcompiler.lazy import cached_property
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.passes.recurrences.checkpoint import checkpoint
+from adcompiler.public_types import Foreign, Values, Wrt
 from adcompiler.pytree.kinds import Types
 from adcompiler.pytree.structures import flatten, unflatten
 from adcompiler.runtime.arguments.adapters import answered, interop
@@ -62,59 +63,59 @@ class Function(Traceable, Displayed):
 
     # Python looks `__call__` up in the class and finds a slot, so what stands in the slot is called, with no
     # function of Python in between: the general way, or the fast_path to calls like the last one.
-    __slots__ = ("__call__", "call_cache")
+    __slots__ = ("__call__", "_call_cache")
     __call__: Callable[..., Any]
-    call_cache: CallCache | None  # of calls with Variables
+    _call_cache: CallCache | None  # of calls with Variables
 
     def _forget(self) -> None:
         super()._forget()
-        self.call_cache = None
+        self._call_cache = None
         self.__call__ = self._call
 
-    def seen(self, types: Types) -> None:
+    def _seen(self, types: Types) -> None:
         """Remember the types of the last call, and drop the fast path of others."""
         self._last, self.__call__ = types, self._call
 
     @property
     def __signature__(self) -> inspect.Signature:
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        named = [p for p in self.parameters if p.name.isidentifier()]
+        named = [p for p in self._parameters if p.name.isidentifier()]
         return inspect.Signature([inspect.Parameter(p.name, kind, default=p.default) for p in named])
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.__name__}({', '.join(p.name for p in self.parameters)})>"
+        return f"<{type(self).__name__} {self.__name__}({', '.join(p.name for p in self._parameters)})>"
 
     # -- calls ---------------------------------------------------------------------------------
 
     @public
     def _call(self, *args: Any, **keywords: Any) -> Any:
         """A call with any arguments, after which there is a fast_path to others like it."""
-        if len(args) < len(self.parameters) and leaves_out(self.parameters, args, keywords):
-            return self.__call__(*bind(self.__name__, self.parameters, args, keywords))
+        if len(args) < len(self._parameters) and leaves_out(self._parameters, args, keywords):
+            return self.__call__(*bind(self.__name__, self._parameters, args, keywords))
         hooks = bool(keywords) or not PLAIN.issuperset(map(type, args))
         if hooks:
-            if "_result" in keywords and all(p.name != "_result" for p in self.parameters):
+            if "_result" in keywords and all(p.name != "_result" for p in self._parameters):
                 from adcompiler.api.pairs.into import call_into
 
                 return call_into(self, keywords.pop("_result"), args, keywords)
-            if self.call_cache is not None and not keywords:
-                results = self.call_cache(args)
+            if self._call_cache is not None and not keywords:
+                results = self._call_cache(args)
                 if results is not MISSED:
                     return results
-        bound = self._bound(args, keywords) if hooks else self.bind(args, keywords)
+        bound = self._bound(args, keywords) if hooks else self._bind(args, keywords)
         if not isinstance(bound, Bound):
-            return answered(bound, self, bind(self.__name__, self.parameters, args, keywords))
-        if self.prints:
+            return answered(bound, self, bind(self.__name__, self._parameters, args, keywords))
+        if self._prints:
             show_prints(self, bound.types, bound.values)
         results = bound.run()
-        if not (keywords or self.prints):
+        if not (keywords or self._prints):
             self.__call__ = bound.fast_path(args, self._call)
         return unflatten(bound.structure, results)
 
     def _bound(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """The program on the arguments of a call, or the argument, or leaf of one, that handles the call."""
         try:
-            return self.bind(args, keywords, hooks=True)
+            return self._bind(args, keywords, hooks=True)
         except (Error, Handled):
             hook = find_hook(self, args, keywords)
             if hook is None:
@@ -122,7 +123,7 @@ class Function(Traceable, Displayed):
             return hook
 
     @public
-    def into(self, buffers: Any, *args: Any, **keywords: Any) -> Any:
+    def into(self, buffers: Values, *args: Values, **keywords: Values) -> Values:
         """Call, and write the results into `buffers`: an array, or a tuple nested like the result.
 
         Buffers must have the shape and dtype of the result (ShapeError, DtypeError otherwise) and share no
@@ -130,7 +131,7 @@ class Function(Traceable, Displayed):
         and float16 or bfloat16 for float32 results. Returns `buffers`.
         """
         wrapper_of(self, args, keywords)  # labels agree
-        bound = self.bind(args, keywords, rows=False)
+        bound = self._bind(args, keywords, rows=False)
         refuse("into", (bound.program.structure,))
         write(bound, flatten(bound.program.structure, buffers))
         return buffers
@@ -138,7 +139,7 @@ class Function(Traceable, Displayed):
     # -- beyond Python calls -------------------------------------------------------------------
 
     @cached_property
-    def jitted(self) -> Any:
+    def jitted(self) -> Foreign:
         """The function for calls from the user's `@njit` code, which compiles it and allocates its results.
 
         Results are nested tuples as in Python. Arrays may have any lengths that fit, but axes of length 1
@@ -147,13 +148,13 @@ class Function(Traceable, Displayed):
         """
         from adcompiler.targets.cpu.jitted import jitted
 
-        if any(p.static for p in self.parameters):
+        if any(p.static for p in self._parameters):
             raise DtypeError(f"{self.__name__} has static parameters", remedy="compile it with their values")
-        names = [p.name for p in self.parameters]
-        return jitted(self.__name__, names, self, partial(for_numba, self), self.backend)
+        names = [p.name for p in self._parameters]
+        return jitted(self.__name__, names, self, partial(for_numba, self), self._backend)
 
     @cached_property
-    def cfunc(self) -> Any:
+    def cfunc(self) -> Foreign:
         """The function of scalars as a C callback: numba's `CFunc`, with `address`, `ctypes`, `native_name`.
 
         One result is returned, `double f(double, ...)`; several, as of a gradient, are written in order,
@@ -162,10 +163,10 @@ class Function(Traceable, Displayed):
         """
         from adcompiler.targets.cpu.cfunc import c_callback
 
-        return c_callback(for_c(self), [p.name for p in self.parameters], self.backend)
+        return c_callback(for_c(self), [p.name for p in self._parameters], self._backend)
 
     @cached_property
-    def low_level_callable(self) -> Any:
+    def low_level_callable(self) -> Foreign:
         """The function of n scalars as a `scipy.LowLevelCallable` for `scipy.integrate`: quad and nquad.
 
         Its signature is `double (int, double *)`: the parameters in order, as `quad(f, a, b, args=...)` and
@@ -175,10 +176,10 @@ class Function(Traceable, Displayed):
 
         from adcompiler.targets.cpu.cfunc import c_integrand
 
-        return LowLevelCallable(c_integrand(for_c(self), self.backend).ctypes)
+        return LowLevelCallable(c_integrand(for_c(self), self._backend).ctypes)
 
     @public
-    def torch(self) -> Any:
+    def torch(self) -> Foreign:
         """The function for PyTorch: it returns tensors, differentiable to any order (docs/torch.md).
 
         Raises Error if PyTorch is not installed.
@@ -186,12 +187,12 @@ class Function(Traceable, Displayed):
         return interop("torch").of(self)
 
     @public
-    def jax(self) -> Any:
+    def jax(self) -> Foreign:
         """The function of JAX arrays, under jit, grad, jvp, vmap and hessian, to any order (docs/jax.md).
 
         Raises Error if JAX is not installed.
         """
-        return self.derived("jax", lambda: interop("jax").JaxFunction(self))
+        return self._derived("jax", lambda: interop("jax").JaxFunction(self))
 
     def __getstate__(self) -> dict[str, Any]:
         """Without kernels and other things that are made again when they are needed."""
@@ -204,7 +205,7 @@ class Function(Traceable, Displayed):
     # -- SlangPy's styles ----------------------------------------------------------------------
 
     @public
-    def call(self, *args: Any, **keywords: Any) -> Any:
+    def call(self, *args: Values, **keywords: Values) -> Values:
         """The value: `f(...)`, of the values of DiffPairs in the arguments."""
         if not keywords and PLAIN.issuperset(map(type, args)):
             return self(*args)
@@ -233,7 +234,7 @@ class Function(Traceable, Displayed):
     # -- looking inside ------------------------------------------------------------------------
 
     @public
-    def show(self, stage: str = "ir", *args: Any, wrt: Any = None) -> str:
+    def show(self, stage: str = "ir", *args: Values, wrt: Wrt = None) -> str:
         """The text of a stage: "source", "ast", "ir", "forward", "propagate", "kernel" (its loops),
         "loopir" (loops after transforms), "llvm" (code for this machine, after LLVM's passes) or "ptx"; or
         "html", a page with all of them side by side.
@@ -248,7 +249,7 @@ class Function(Traceable, Displayed):
         return show(self, stage, self._shown(args), wrt)
 
     @public
-    def explain(self, wrt: Any = None, *args: Any, cost: bool = False) -> str:
+    def explain(self, wrt: Wrt = None, *args: Values, cost: bool = False) -> str:
         """Report which gradients exist, why others are None, and what forward saves.
 
         With `cost`, for `args`: what each kernel moves and computes, its time, and the time at the peak rates
@@ -265,27 +266,27 @@ class Function(Traceable, Displayed):
     def _shown(self, args: Sequence[Any]) -> Types:
         """The types to show: those of `args`, else of the last call, else the annotated ones, or scalars."""
         if args:
-            return self.describe(args, {})[0]
+            return self._describe(args, {})[0]
         return self._last or default_types(self)
 
 
 class SourceFunction(Function):
     """A function from a text, a file or a decorated Python function."""
 
-    closure: Closure
+    _closure: Closure
 
     def __init__(self, closure: Closure, static: Sequence[str], options: Options) -> None:
         parameters = parameters_of(closure.definition, static, closure.defaults)
         super().__init__(closure.name, parameters, options.backend)
-        self.closure, self.options, self.save = closure, options, options.save
+        self._closure, self._options, self._save = closure, options, options.save
         if options.strict:
-            self.batched = batches_of(self.parameters)
+            self._batched = batches_of(self._parameters)
         self.__doc__ = closure.definition.docstring
 
-    def trace(self, types: Types) -> Lowered:
-        lowered = lower(self.closure, types, calculus=CALCULUS)
-        self.prints |= lowered.prints
-        func = lowered.func if self.options.checks else lowered.func.with_(checks=())
-        budget = self.options.memory
+    def _trace(self, types: Types) -> Lowered:
+        lowered = lower(self._closure, types, calculus=CALCULUS)
+        self._prints |= lowered.prints
+        func = lowered.func if self._options.checks else lowered.func.with_(checks=())
+        budget = self._options.memory
         passes = SIMPLIFY if budget is None else (*SIMPLIFY, checkpoint(budget))
         return replace(lowered, func=run(passes, func))

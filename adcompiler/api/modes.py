@@ -18,6 +18,7 @@ from adcompiler.frontend.lowering.program import Lowered
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Func
 from adcompiler.ir.textform.printer import short_lengths
+from adcompiler.public_types import Values, Wrt
 from adcompiler.pytree.containers import Container
 from adcompiler.pytree.kinds import ArgType, Types
 from adcompiler.pytree.structures import grafted, places_of
@@ -36,22 +37,22 @@ class Tangent(Derived):
     """The tangent, preceded by the value if wanted; takes the arguments, then a tangent for each in `wrt`."""
 
     def __init__(self, of: Function, wrt: tuple[int, ...], with_value: bool = True) -> None:
-        names = [of.parameters[k].name for k in wrt]
-        fresh = distinct([f"d{n}" for n in names], [p.name for p in of.parameters])
+        names = [of._parameters[k].name for k in wrt]
+        fresh = distinct([f"d{n}" for n in names], [p.name for p in of._parameters])
         super().__init__(of, wrt, "jvp", tuple(Parameter(n, False, False) for n in fresh))
-        self.with_value = with_value
+        self._with_value = with_value
 
-    def trace(self, types: Types) -> Lowered:
-        count = len(self.of.parameters)
-        lowered = self.of.trace(types[:count])
+    def _trace(self, types: Types) -> Lowered:
+        count = len(self._of._parameters)
+        lowered = self._of._trace(types[:count])
         given = [
-            t for kind, d in zip(self.wrt, types[count:], strict=True) for t in given_floats(types[kind], d)
+            t for kind, d in zip(self._wrt, types[count:], strict=True) for t in given_floats(types[kind], d)
         ]
-        floats = self.of.inputs_of(self.wrt, types[:count])
+        floats = self._of._inputs_of(self._wrt, types[:count])
         wanted = [k for k, here in zip(floats, given, strict=True) if here]
-        made = value_and_tangent(lowered.func, wanted, self.with_value).with_(name=self.__name__)
+        made = value_and_tangent(lowered.func, wanted, self._with_value).with_(name=self.__name__)
         one = lowered.structure
-        return self.lowered(lowered, made, (one, one) if self.with_value else one)
+        return self._lowered(lowered, made, (one, one) if self._with_value else one)
 
 
 class Jacobian(Derived):
@@ -63,49 +64,49 @@ class Jacobian(Derived):
             Types, tuple[int, ...]
         ] = {}  # of the first call: they decide which mode is cheaper
 
-    def first_call(self, types: Types, values: Sequence[Any]) -> None:
-        sizes = Program.of(self.of.trace(types), self.backend).sizes(values)
+    def _first_call(self, types: Types, values: Sequence[Any]) -> None:
+        sizes = Program.of(self._of._trace(types), self._backend).sizes(values)
         self.lengths.setdefault(types, tuple(sizes))
 
-    def how(self, types: Types) -> str:
-        func = self.of.trace(types).func
-        inputs = [func.inputs[k] for k in self.of.inputs_of(self.of.positions(self.wrt, types), types)]
+    def _how(self, types: Types) -> str:
+        func = self._of._trace(types).func
+        inputs = [func.inputs[k] for k in self._of._inputs_of(self._of._positions(self._wrt, types), types)]
         if not (inputs and func.results):
             return NOTHING
         if forward_is_cheaper(func.results, inputs, nominal(self.lengths.get(types))):
             return f"forward mode: one direction per entry of {_entries(func, inputs)}, at once"
         return f"reverse mode: one cotangent per entry of {_entries(func, func.results)}, at once"
 
-    def trace(self, types: Types) -> Lowered:
-        lowered = self.of.trace(types)
+    def _trace(self, types: Types) -> Lowered:
+        lowered = self._of._trace(types)
         func = lowered.func
-        positions = self.of.positions(self.wrt, types)
+        positions = self._of._positions(self._wrt, types)
         refuse("jacobian", [types[k] for k in positions])
         length = nominal(self.lengths.get(types))
-        blocks = dense_jacobian(func, self.of.inputs_of(positions, types), length)
-        structure = grafted(lowered.structure, self.places(positions, types), [r.rank for r in func.results])
+        blocks = dense_jacobian(func, self._of._inputs_of(positions, types), length)
+        structure = grafted(lowered.structure, self._places(positions, types), [r.rank for r in func.results])
         return _dense(self, lowered, func, blocks, structure)
 
 
 class Hessian(Derived):
     """The second derivative of a scalar function: forward mode over its reverse-mode gradient."""
 
-    def how(self, types: Types) -> str:
-        func = self.of.trace(types).func
-        inputs = [func.inputs[k] for k in self.of.inputs_of(self.of.positions(self.wrt, types), types)]
+    def _how(self, types: Types) -> str:
+        func = self._of._trace(types).func
+        inputs = [func.inputs[k] for k in self._of._inputs_of(self._of._positions(self._wrt, types), types)]
         if not inputs:
             return NOTHING
         return f"forward over reverse mode: one direction per entry of {_entries(func, inputs)}, at once"
 
-    def trace(self, types: Types) -> Lowered:
-        gradient = Gradient(self.of, self.wrt, "grad")
-        lowered = gradient.trace(types)
+    def _trace(self, types: Types) -> Lowered:
+        gradient = Gradient(self._of, self._wrt, "grad")
+        lowered = gradient._trace(types)
         func = lowered.func
-        positions = self.of.positions(self.wrt, types)
+        positions = self._of._positions(self._wrt, types)
         refuse("hessian", [types[k] for k in positions])
-        inputs = [func.inputs[k] for k in self.of.inputs_of(positions, types)]
+        inputs = [func.inputs[k] for k in self._of._inputs_of(positions, types)]
         blocks = forward_jacobian(func, inputs)
-        row = self.places(positions, types)
+        row = self._places(positions, types)
         structure = grafted(row, row, [i.rank for i in inputs])
         return _dense(self, lowered, func, blocks, structure)
 
@@ -122,9 +123,9 @@ def _dense(
 ) -> Lowered:
     results = tuple(block for row in blocks for block in row)
     names = [f"j{p}_{q}" for p, row in enumerate(blocks) for q, _ in enumerate(row)]
-    taken = {p.name for p in f.parameters} | {*func.input_names}
+    taken = {p.name for p in f._parameters} | {*func.input_names}
     made = func.with_(name=f.__name__, results=results, result_names=distinct(names, taken))
-    return f.lowered(lowered, made, structure)
+    return f._lowered(lowered, made, structure)
 
 
 def given_floats(kind: Any, tangent: Any) -> list[bool]:
@@ -137,7 +138,7 @@ def given_floats(kind: Any, tangent: Any) -> list[bool]:
 
 
 @public
-def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+def jvp(f: Function, args: Sequence[Values], tangents: Sequence[Values]) -> tuple[Values, Values]:
     """The value of `f` at `args` and its directional derivative along `tangents`: (value, tangent).
 
     `tangents` has one entry for each argument, shaped like it; None means zero, also inside a
@@ -154,23 +155,23 @@ def _pushed(f: Function, args: Sequence[Any], tangents: Sequence[Any], with_valu
     if len(args) != len(tangents):
         raise ShapeError(f"{len(args)} arguments but {len(tangents)} tangents", remedy="None stands for zero")
     f = compiled("jvp", f)
-    left = len(f.parameters) - len(args)
-    args, tangents = bind(f.__name__, f.parameters, args, {}), (*tangents, *[None] * left)
+    left = len(f._parameters) - len(args)
+    args, tangents = bind(f.__name__, f._parameters, args, {}), (*tangents, *[None] * left)
     types, values = _described(f, args)
-    wrt = f.positions(tuple(k for k, t in enumerate(tangents) if t is not None), types)
-    check_tangents(f.parameters, types, values, tangents)
-    floats = {k: [values[n] for n in f.inputs_of((k,), types)] for k in wrt}
-    given = {k: like(tangents[k], floats[k], types[k], f.parameters[k].name) for k in wrt}
+    wrt = f._positions(tuple(k for k, t in enumerate(tangents) if t is not None), types)
+    check_tangents(f._parameters, types, values, tangents)
+    floats = {k: [values[n] for n in f._inputs_of((k,), types)] for k in wrt}
+    given = {k: like(tangents[k], floats[k], types[k], f._parameters[k].name) for k in wrt}
     wrt = tuple(k for k in wrt if given[k] is not None)
-    pushed = f.derived(("jvp", wrt, with_value), lambda: Tangent(f, wrt, with_value))
+    pushed = f._derived(("jvp", wrt, with_value), lambda: Tangent(f, wrt, with_value))
     return pushed(*args, *(given[k] for k in wrt))
 
 
 def _described(f: Function, args: Sequence[Any]) -> tuple[Types, Sequence[Any]]:
     """The types of arguments, and their values; of arrays that only their library reads, the shapes."""
     if (own := getattr(adapter_in(f, args), "types_of", None)) is not None:
-        return own(f, bind(f.__name__, f.parameters, args, {}))  # type: ignore[no-any-return]
-    types, values, _ = f.describe(args, {})
+        return own(f, bind(f.__name__, f._parameters, args, {}))  # type: ignore[no-any-return]
+    types, values, _ = f._describe(args, {})
     return types, values
 
 
@@ -182,7 +183,7 @@ def as_tuple(what: str, name: str, value: Any) -> tuple[Any, ...]:
 
 
 @public
-def hvp(f: Function, wrt: Any = None) -> Callable[[Sequence[Any], Any], Any]:
+def hvp(f: Function, wrt: Wrt = None) -> Callable[[Sequence[Values], Values], Values]:
     """`product(args, v)`: the Hessian of the scalar function `f` times `v`, forward over reverse.
 
     `args` is a tuple; `v` and the result are structured like the result of `grad(f, wrt)`, with the shapes
@@ -195,7 +196,7 @@ def hvp(f: Function, wrt: Any = None) -> Callable[[Sequence[Any], Any], Any]:
 def product(f: Function, wrt: Any = None) -> Tangent:
     """The Hessian of the scalar function `f` times a direction, as a function: it takes the arguments of `f`,
     then a direction for each in `wrt`. Raises DtypeError if there is nothing to differentiate."""
-    positions = f.positions(wrt, default_types(f))
+    positions = f._positions(wrt, default_types(f))
     if not positions:
         raise DtypeError(f"{f.__name__} has no float parameter", remedy="annotate one f64")
     return Tangent(grad(f, wrt), positions, with_value=False)
@@ -205,16 +206,16 @@ def product(f: Function, wrt: Any = None) -> Tangent:
 def _multiplied(gradient: Gradient, args: Sequence[Any], v: Any) -> Any:
     """The Hessian of a function, whose gradient this is, times `v`; of a module, so that it pickles."""
     args = as_tuple("hvp", "args", args)
-    args = bind(gradient.of.__name__, gradient.of.parameters, args, {})
-    types, _ = _described(gradient.of, args)
+    args = bind(gradient._of.__name__, gradient._of._parameters, args, {})
+    types, _ = _described(gradient._of, args)
     directions = directions_of(gradient, types, v)
     return _pushed(gradient, args, [directions.get(k) for k in range(len(args))], with_value=False)
 
 
 def directions_of(gradient: Gradient, types: Types, v: Any) -> dict[int, Any]:
     """The direction for a Hessian product, by parameter; it is structured like the gradient."""
-    positions = gradient.of.positions(gradient.wrt, types)
-    directions = (v,) if gradient.bare(positions) else as_tuple("hvp", "v", v)
+    positions = gradient._of._positions(gradient._wrt, types)
+    directions = (v,) if gradient._bare(positions) else as_tuple("hvp", "v", v)
     if len(directions) != len(positions):
         raise ShapeError(
             f"{len(directions)} directions for {len(positions)} inputs", remedy="give v the structure of grad"
@@ -223,11 +224,11 @@ def directions_of(gradient: Gradient, types: Types, v: Any) -> dict[int, Any]:
 
 
 @overload
-def jacobian(f: Function, wrt: Any = None, sparse: Literal[False] = False) -> Jacobian: ...
+def jacobian(f: Function, wrt: Wrt = None, sparse: Literal[False] = False) -> Jacobian: ...
 @overload
-def jacobian(f: Function, wrt: Any = None, *, sparse: Literal[True]) -> SparseDerivative: ...
+def jacobian(f: Function, wrt: Wrt = None, *, sparse: Literal[True]) -> SparseDerivative: ...
 @public
-def jacobian(f: Function, wrt: Any = None, sparse: bool = False) -> Jacobian | SparseDerivative:
+def jacobian(f: Function, wrt: Wrt = None, sparse: bool = False) -> Jacobian | SparseDerivative:
     """The Jacobian of `f`: a function of the same arguments.
 
     One output: indexed by input as `wrt` says (bare for one); several: [output][input]. A block is
@@ -241,11 +242,11 @@ def jacobian(f: Function, wrt: Any = None, sparse: bool = False) -> Jacobian | S
 
 
 @overload
-def hessian(f: Function, wrt: Any = None, sparse: Literal[False] = False) -> Hessian: ...
+def hessian(f: Function, wrt: Wrt = None, sparse: Literal[False] = False) -> Hessian: ...
 @overload
-def hessian(f: Function, wrt: Any = None, *, sparse: Literal[True]) -> SparseHessian: ...
+def hessian(f: Function, wrt: Wrt = None, *, sparse: Literal[True]) -> SparseHessian: ...
 @public
-def hessian(f: Function, wrt: Any = None, sparse: bool = False) -> Hessian | SparseHessian:
+def hessian(f: Function, wrt: Wrt = None, sparse: bool = False) -> Hessian | SparseHessian:
     """The Hessian of the scalar function `f`: a function of the same arguments.
 
     Indexed [input][input], bare for a single bare `wrt`. A block is shaped input_i.shape + input_j.shape;

@@ -13,6 +13,7 @@ from adcompiler.eager.graph.graph import is_variable
 from adcompiler.eager.variable.leaves import Leaf, Tree, leaf, tree
 from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.frames import public
+from adcompiler.public_types import Values
 from adcompiler.pytree.containers import Container
 from adcompiler.pytree.trees import built, leaves, map_leaves
 
@@ -20,7 +21,7 @@ Nesting = tuple[Any, ...] | None  # how a container nests; None for a leaf
 
 
 @public
-def ravel(params: Any) -> tuple[np.ndarray, Unravel | UnravelMatrix]:
+def ravel(params: Values) -> tuple[np.ndarray, Unravel | UnravelMatrix]:
     """All floats of a container as one vector, and the function that turns a vector into such a container.
 
     params  arrays and numbers, or dicts, lists, tuples, named tuples and dataclasses of them, nested

@@ -38,7 +38,7 @@ class SparseDerivative(Derived):
     lengths and the integers of a call, never from floats; it is kept, with its coloring, for calls alike.
     """
 
-    def trace(self, types: Types) -> Lowered:
+    def _trace(self, types: Types) -> Lowered:
         raise Error(
             f"{self.__name__} is sparse: it is computed in several programs",
             remedy="transform the function itself, or omit sparse=True",
@@ -59,19 +59,19 @@ class SparseDerivative(Derived):
         """The program for the types of these arguments, and the values of its inputs."""
         hook = find_hook(self, args, keywords)
         if hook is not None and not is_adapted(hook):
-            bind(self.__name__, self.parameters, args, keywords)
-            self.trace(())
-        wrapper_of(self.of, args, keywords)  # labels agree, which matrices have not
-        types, values, _ = self.describe(args, keywords, rows=False)  # a block is one matrix
-        return self.derived(types, lambda: self._made(types)), values
+            bind(self.__name__, self._parameters, args, keywords)
+            self._trace(())
+        wrapper_of(self._of, args, keywords)  # labels agree, which matrices have not
+        types, values, _ = self._describe(args, keywords, rows=False)  # a block is one matrix
+        return self._derived(types, lambda: self._made(types)), values
 
     def _made(self, types: Types) -> SparseProgram:
         """The program that is differentiated: the function's own, or that of its gradient."""
-        positions = self.of.positions(self.wrt, types)
-        wanted = self.of.inputs_of(positions, types)
-        row = self.places(positions, types)
-        of = Gradient(self.of, self.wrt, "grad") if self.symmetric else self.of
-        program = Program.of(of.trace(types), self.backend)
+        positions = self._of._positions(self._wrt, types)
+        wanted = self._of._inputs_of(positions, types)
+        row = self._places(positions, types)
+        of = Gradient(self._of, self._wrt, "grad") if self.symmetric else self._of
+        program = Program.of(of._trace(types), self._backend)
         rows = row if self.symmetric else program.structure
         structure = grafted(rows, row, [0] * len(program.func.results))
         return SparseProgram(program, wanted, structure, self.symmetric)

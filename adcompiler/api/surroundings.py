@@ -111,7 +111,7 @@ def meaning(name: str, value: Any) -> Any:
     """What a name from the surrounding program is in the language."""
     match value:
         case SourceFunction():
-            return value.closure
+            return value._closure
         case FunctionValue():
             return value
         case bool() | int() | float():
@@ -126,14 +126,14 @@ def meaning(name: str, value: Any) -> Any:
             return tuple(meaning(name, item) for item in value)
         case list() if _is_of_numbers(value):
             return constant_array(name, np.array(value))
-        case Gradient() if isinstance(of := meaning(name, value.of), Closure | FunctionValue):
-            return gradient_of(of, value.wrt, value.with_value, name)
+        case Gradient() if isinstance(of := meaning(name, value._of), Closure | FunctionValue):
+            return gradient_of(of, value._wrt, value._with_value, name)
         case Function():
             return Foreign(
                 "a function made by a transform", "only functions with a source can be called here"
             )
         case _ if of_numba(value) is not None:
-            return compiled_once(value).closure
+            return compiled_once(value)._closure
         case _ if is_prange(value):
             return RANGE
         case _ if (known := _of_mathematics(value)) is not None:

@@ -15,6 +15,7 @@ from adcompiler.frames import public
 from adcompiler.frontend.lowering.program import Lowered
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Input, zeros_like
+from adcompiler.public_types import Values
 from adcompiler.pytree.kinds import Types
 from adcompiler.runtime.arguments.signature import Parameter, bind
 from adcompiler.runtime.arguments.tangents import like
@@ -24,16 +25,16 @@ class Line(Derived):
     """The value and its derivatives: takes the arguments, then a direction for each parameter in `wrt`."""
 
     def __init__(self, of: Function, wrt: tuple[int, ...], order: int) -> None:
-        names = [of.parameters[k].name for k in wrt]
-        fresh = distinct([f"d{n}" for n in names], [p.name for p in of.parameters])
+        names = [of._parameters[k].name for k in wrt]
+        fresh = distinct([f"d{n}" for n in names], [p.name for p in of._parameters])
         super().__init__(of, wrt, f"taylor{order}", tuple(Parameter(n, False, False) for n in fresh))
         self.order = order
 
-    def trace(self, types: Types) -> Lowered:
-        count = len(self.of.parameters)
-        lowered = self.of.trace(types[:count])
+    def _trace(self, types: Types) -> Lowered:
+        count = len(self._of._parameters)
+        lowered = self._of._trace(types[:count])
         func = lowered.func
-        primals = [func.inputs[k] for k in self.of.inputs_of(self.wrt, types[:count])]
+        primals = [func.inputs[k] for k in self._of._inputs_of(self._wrt, types[:count])]
         ways = [Input(len(func.inputs) + p, i.dtype, i.shape) for p, i in enumerate(primals)]
         found = differentiate(func.results, dict(zip(primals, ways, strict=True)), self.order)
         results, labels = list(func.results), list(func.result_names)
@@ -42,13 +43,15 @@ class Line(Derived):
             pairs = zip(func.results, derivatives, strict=True)
             results += [zeros_like(r) if d is None else d for r, d in pairs]
             labels += [f"d{k + 1}{name}" for name in func.result_names]
-        names = [p.name for p in self.parameters[count:]]
+        names = [p.name for p in self._parameters[count:]]
         made_func = func.extended(self.__name__, ways, names, results, labels)
-        return self.lowered(lowered, made_func, (lowered.structure,) * (self.order + 1))
+        return self._lowered(lowered, made_func, (lowered.structure,) * (self.order + 1))
 
 
 @public
-def taylor(f: Function, args: Sequence[Any], direction: Sequence[Any], order: int) -> tuple[Any, ...]:
+def taylor(
+    f: Function, args: Sequence[Values], direction: Sequence[Values], order: int
+) -> tuple[Values, ...]:
     """The derivatives of t ↦ f(args + t * direction) at 0: (value, first, second, ..., of `order`).
 
     They are derivatives, not coefficients of the Taylor series: divide that of order k by k! for these.
@@ -65,12 +68,12 @@ def taylor(f: Function, args: Sequence[Any], direction: Sequence[Any], order: in
             f"{len(args)} arguments but {len(direction)} directions", remedy="None stands for zero"
         )
     f = compiled("taylor", f)
-    args = bind(f.__name__, f.parameters, args, {})
+    args = bind(f.__name__, f._parameters, args, {})
     direction = (*direction, *[None] * (len(args) - len(direction)))
-    types, values, _ = f.describe(args, {})
-    wrt = f.positions(tuple(k for k, d in enumerate(direction) if d is not None), types)
-    floats = {k: [values[n] for n in f.inputs_of((k,), types)] for k in wrt}
-    line = f.derived(("taylor", wrt, order), lambda: Line(f, wrt, order))
-    ways = (like(direction[k], floats[k], types[k], f.parameters[k].name) for k in wrt)
+    types, values, _ = f._describe(args, {})
+    wrt = f._positions(tuple(k for k, d in enumerate(direction) if d is not None), types)
+    floats = {k: [values[n] for n in f._inputs_of((k,), types)] for k in wrt}
+    line = f._derived(("taylor", wrt, order), lambda: Line(f, wrt, order))
+    ways = (like(direction[k], floats[k], types[k], f._parameters[k].name) for k in wrt)
     found: tuple[Any, ...] = line(*args, *ways)
     return found

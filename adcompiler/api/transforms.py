@@ -17,6 +17,7 @@ from adcompiler.ir.nodes import Func
 from adcompiler.ir.textform.printer import short_lengths
 from adcompiler.ir.types import is_float
 from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.public_types import Values, Wrt
 from adcompiler.pytree.kinds import Types
 from adcompiler.pytree.structures import places_of
 from adcompiler.runtime.arguments.signature import Parameter, adapter_in, bind
@@ -42,7 +43,7 @@ def by(what: str, f: Any, wrt: Any, make: Callable[[Function, Any, str], Functio
     """A transform of a function for `wrt`, made once: `adc.grad(f)(x)` in a loop is made only in its first
     iteration."""
     f = compiled(what, f)
-    return f.derived((what, make, repr(wrt)), lambda: make(f, wrt, what))
+    return f._derived((what, make, repr(wrt)), lambda: make(f, wrt, what))
 
 
 class Derived(Function):
@@ -50,33 +51,33 @@ class Derived(Function):
 
     def __init__(self, of: Function, wrt: Any, name: str, parameters: tuple[Parameter, ...] = ()) -> None:
         of = compiled(name, of)
-        super().__init__(f"{name}({of.__name__})", of.parameters + parameters, of.backend)
-        self.of, self.wrt, self.batched, self.closure = of, wrt, of.batched, of.closure
+        super().__init__(f"{name}({of.__name__})", of._parameters + parameters, of._backend)
+        self._of, self._wrt, self._batched, self._closure = of, wrt, of._batched, of._closure
 
     @property
-    def prints(self) -> bool:  # type: ignore[override]
-        return self.of.prints
+    def _prints(self) -> bool:  # type: ignore[override]
+        return self._of._prints
 
-    def with_integer_lists(self, types: Types) -> Types:
+    def _with_integer_lists(self, types: Types) -> Types:
         """As those of the function; behind its arguments stand weights, or tangents for those in `wrt`."""
-        count = len(self.of.parameters)
-        own, rest = self.of.with_integer_lists(types[:count]), typed(types[count:], frozenset())
-        if rest and isinstance(self.wrt, tuple):
-            rest = tuple(alike(own[k], kind) for k, kind in zip(self.wrt, rest, strict=True))
+        count = len(self._of._parameters)
+        own, rest = self._of._with_integer_lists(types[:count]), typed(types[count:], frozenset())
+        if rest and isinstance(self._wrt, tuple):
+            rest = tuple(alike(own[k], kind) for k, kind in zip(self._wrt, rest, strict=True))
         return (*own, *rest)
 
-    def lowered(self, of: Lowered, func: Func, structure: Any) -> Lowered:
+    def _lowered(self, of: Lowered, func: Func, structure: Any) -> Lowered:
         """The program of this function, from that of the other one, whose inputs it takes first."""
         return Lowered(run(SIMPLIFY, func), with_inputs(of.constraints, of.func, func), structure)
 
-    def places(self, positions: Sequence[int], types: Types) -> Any:
+    def _places(self, positions: Sequence[int], types: Types) -> Any:
         """How derivatives with respect to parameters nest: as the parameters do."""
         found = tuple(places_of(types[k]) for k in positions)
-        return found[0] if self.bare(positions) else found
+        return found[0] if self._bare(positions) else found
 
-    def bare(self, positions: Sequence[int]) -> bool:
+    def _bare(self, positions: Sequence[int]) -> bool:
         """Whether the derivative stands alone: one parameter, and `wrt` is no tuple."""
-        return not isinstance(self.wrt, tuple | list) and len(positions) == 1
+        return not isinstance(self._wrt, tuple | list) and len(positions) == 1
 
 
 class Gradient(Derived):
@@ -84,20 +85,20 @@ class Gradient(Derived):
 
     def __init__(self, of: Function, wrt: Any, name: str) -> None:
         super().__init__(of, wrt, name)
-        self.with_value = name == "value_and_grad"
+        self._with_value = name == "value_and_grad"
 
-    def trace(self, types: Types) -> Lowered:
-        positions = self.of.positions(self.wrt, types)
-        lowered = self.of.trace(types)
+    def _trace(self, types: Types) -> Lowered:
+        positions = self._of._positions(self._wrt, types)
+        lowered = self._of._trace(types)
         self._check(lowered)
-        func = joint(lowered.func, self.of.inputs_of(positions, types), self.with_value)
-        grads = self.places(positions, types)
-        structure = (lowered.structure, grads) if self.with_value else grads
-        return self.lowered(lowered, func, structure)
+        func = joint(lowered.func, self._of._inputs_of(positions, types), self._with_value)
+        grads = self._places(positions, types)
+        structure = (lowered.structure, grads) if self._with_value else grads
+        return self._lowered(lowered, func, structure)
 
     def _check(self, lowered: Lowered) -> None:
         """A gradient is that of one scalar."""
-        func, what = lowered.func, self.of.__name__
+        func, what = lowered.func, self._of.__name__
         remedy = f"reduce it: sum({what}(...)); for a cotangent of the result's shape use vjp"
         if len(func.results) != 1:
             raise ShapeError(
@@ -114,7 +115,7 @@ class Gradient(Derived):
 
 
 @public
-def grad(f: Function, wrt: Any = None) -> Gradient:
+def grad(f: Function, wrt: Wrt = None) -> Gradient:
     """The gradient of the scalar function `f`: a function of the same arguments.
 
     `wrt` is a parameter's name or position (the result is bare), a tuple of them (a tuple), or None
@@ -127,7 +128,7 @@ def grad(f: Function, wrt: Any = None) -> Gradient:
 
 
 @public
-def value_and_grad(f: Function, wrt: Any = None) -> Gradient:
+def value_and_grad(f: Function, wrt: Wrt = None) -> Gradient:
     """The value of the scalar function `f` and its gradient, computed by one kernel: a function of the same
     arguments that returns (value, grads).
 
@@ -138,7 +139,7 @@ def value_and_grad(f: Function, wrt: Any = None) -> Gradient:
 
 
 @public
-def vjp(f: Function, *args: Any, wrt: Any = None) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+def vjp(f: Function, *args: Values, wrt: Wrt = None) -> tuple[Values, Callable[[Values], tuple[Values, ...]]]:
     """The value of `f` at `args`, and the pullback of cotangents.
 
     `pullback(cotangent)` takes a cotangent shaped like the result (None for zero) and returns a tuple
@@ -149,6 +150,6 @@ def vjp(f: Function, *args: Any, wrt: Any = None) -> tuple[Any, Callable[[Any], 
     f = compiled("vjp", f)
     split = f.split(wrt)
     if (own := getattr(adapter_in(f, args), "pullback_of", None)) is not None:
-        return own(f, bind(f.__name__, f.parameters, args, {}), wrt)  # type: ignore[no-any-return]
+        return own(f, bind(f.__name__, f._parameters, args, {}), wrt)  # type: ignore[no-any-return]
     value, saved = split.forward(*args)
     return value, partial(split.propagate, saved)

@@ -22,6 +22,7 @@ from adcompiler.ir.walk import postorder
 from adcompiler.ops.rules.primitive import Primitive
 from adcompiler.ops.rules.shorthand import ANY
 from adcompiler.ops.table import TABLE, add_entry
+from adcompiler.public_types import AnyFunction
 
 Interval = tuple[float, float]
 _mine: dict[str, str] = {}  # the names that are the user's, and the primitives that they mean
@@ -34,7 +35,7 @@ def primitive(
     partials: str | Sequence[str],
     expand: str,
     *,
-    numpy: Callable[..., Any] | None = None,
+    numpy: Callable[..., AnyFunction] | None = None,
     domain: Sequence[Interval] | None = None,
     doc: str = "",
     check: bool = True,

@@ -15,6 +15,7 @@ from adcompiler.frontend.values.sizes import Constraint, renumbered
 from adcompiler.ir.batch import over
 from adcompiler.ir.nodes import Element, Func, Input, Size, const, is_const
 from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.public_types import Foreign
 from adcompiler.pytree.containers import Container, Ragged, Rows
 from adcompiler.pytree.kinds import ArgType, Types
 from adcompiler.pytree.structures import arrays_in, batched, parts_like
@@ -31,23 +32,23 @@ class Mapped(Derived):
 
     def __init__(self, of: Function, axes: tuple[Any, ...], name: str) -> None:
         super().__init__(of, None, name)
-        self.axes, self.batched = axes, ()  # `in_axes` says what is a batch
-        self.parameters = tuple(map(_of_cases, self.parameters, axes))
+        self.axes, self._batched = axes, ()  # `in_axes` says what is a batch
+        self._parameters = tuple(map(_of_cases, self._parameters, axes))
 
     @property
-    def prints(self) -> bool:  # type: ignore[override]
+    def _prints(self) -> bool:  # type: ignore[override]
         """What a single case prints has other shapes than the arguments here."""
         return False
 
-    def with_integer_lists(self, types: Types) -> Types:
-        return with_integer_lists(types, self.trace)
+    def _with_integer_lists(self, types: Types) -> Types:
+        return with_integer_lists(types, self._trace)
 
-    def trace(self, types: Types) -> Lowered:
+    def _trace(self, types: Types) -> Lowered:
         axes: list[int | None] = []
-        chosen = map(_axis_of, self.parameters, types, self.axes)
-        triples = zip(self.parameters, types, chosen, strict=True)
+        chosen = map(_axis_of, self._parameters, types, self.axes)
+        triples = zip(self._parameters, types, chosen, strict=True)
         single = tuple(_single(p.name, t, axis, axes) for p, t, axis in triples)
-        lowered = self.of.trace(single)
+        lowered = self._of._trace(single)
         func = lowered.func
         count = _count(func, arrays_in(types), axes)
         made = over(func, axes, count, self.__name__)
@@ -146,7 +147,7 @@ def _renumbered(
 
 
 @public
-def vmap(f: Function, in_axes: int | Sequence[Any] | None = 0) -> Mapped:
+def vmap(f: Function, in_axes: int | Sequence[Foreign] | None = 0) -> Mapped:
     """`f` applied to many cases at once: a function of the same parameters.
 
     `in_axes` is the axis of each argument along which the cases lie: one for all, or one for each
@@ -155,9 +156,9 @@ def vmap(f: Function, in_axes: int | Sequence[Any] | None = 0) -> Mapped:
     first axis. Raises ShapeError if no axis is mapped or their lengths differ.
     """
     f = compiled("vmap", f)
-    count = len(f.parameters)
+    count = len(f._parameters)
     axes = tuple(in_axes) if isinstance(in_axes, tuple | list) else (in_axes,) * count
-    axes += tuple(None for p in f.parameters[len(axes) :] if p.default is not REQUIRED)
+    axes += tuple(None for p in f._parameters[len(axes) :] if p.default is not REQUIRED)
     if len(axes) != count or any(isinstance(a, str | float) for a in axes):
         raise ArgumentError(
             f"vmap: in_axes {axes} for {count} parameters", remedy="an integer or None for each"

@@ -25,14 +25,14 @@ class Weighted(Derived):
     """
 
     def __init__(self, of: Function, weights: Sequence[str], name: str, dtype: Dtype | None = None) -> None:
-        fresh = distinct(weights, [p.name for p in of.parameters])
+        fresh = distinct(weights, [p.name for p in of._parameters])
         super().__init__(of, None, name, tuple(Parameter(n, False, False) for n in fresh))
         self.__name__, self.dtype = name, dtype
 
-    def trace(self, types: Types) -> Lowered:
-        count = len(self.of.parameters)
-        lowered = self.of.trace(types[:count])
-        func, names = lowered.func, [p.name for p in self.parameters[count:]]
+    def _trace(self, types: Types) -> Lowered:
+        count = len(self._of._parameters)
+        lowered = self._of._trace(types[:count])
+        func, names = lowered.func, [p.name for p in self._parameters[count:]]
         found = [r for r in func.results if is_float(r.dtype)]
         for name, result in zip(func.result_names, func.results, strict=True):
             if not is_float(result.dtype) and len(names) > len(found):
@@ -42,7 +42,7 @@ class Weighted(Derived):
         terms = [_sum(w, r) for w, r in zip(weights, found, strict=True)]
         total = reduce(partial(apply, "add"), terms)
         made = func.extended(self.__name__, weights, names, [Map((), total)], ["total"])
-        return self.lowered(lowered, made, None)
+        return self._lowered(lowered, made, None)
 
 
 def _sum(weights: Array, result: Array) -> Element:

@@ -41,7 +41,7 @@ def collect(
 
     `sample` makes one for the parameter of a number that is given none; statics are always given.
     """
-    whole = {p.name: p.static or p.integer for p in f.parameters}
+    whole = {p.name: p.static or p.integer for p in f._parameters}
     named: dict[str, Any] = {}
     columns: dict[str, Any] = {}
     for text in given or ():
@@ -51,20 +51,20 @@ def collect(
         else:
             name, value = _split(f, text, named)
             named[name] = _value(name, value, whole[name])
-    defaults = {p.name: p.default for p in f.parameters if p.default is not REQUIRED}
+    defaults = {p.name: p.default for p in f._parameters if p.default is not REQUIRED}
     found = defaults | columns | named
     if sample is not None:
-        free = [k for k, p in enumerate(f.parameters) if not p.static and p.name not in found]
-        found |= {f.parameters[k].name: sample(k) for k in free}
+        free = [k for k, p in enumerate(f._parameters) if not p.static and p.name not in found]
+        found |= {f._parameters[k].name: sample(k) for k in free}
     if missing := [name for name in whole if name not in found]:
         raise UsageError(f"{_call(f)} is given no {', '.join(missing)}", remedy=_how(missing[0]))
-    return {p.name: _static(found[p.name]) if p.static else found[p.name] for p in f.parameters}
+    return {p.name: _static(found[p.name]) if p.static else found[p.name] for p in f._parameters}
 
 
 def names_of(f: Function, text: str, option: str) -> tuple[str, ...]:
     """The parameters that an option lists, as in `b1,b2`."""
     names = tuple(dict.fromkeys(text.replace(",", " ").split()))
-    known = [p.name for p in f.parameters]
+    known = [p.name for p in f._parameters]
     if unknown := [name for name in names if name not in known]:
         cause = f"{option}: {_call(f)} has no parameter {unknown[0]}"
         raise UsageError(cause, remedy=f"name some of {', '.join(known)}")
@@ -73,13 +73,13 @@ def names_of(f: Function, text: str, option: str) -> tuple[str, ...]:
 
 def _check_stdin(f: Function, text: str) -> None:
     """Standard input holds the program or data, not both."""
-    if f.closure is not None and f.closure.source.name == PIPED and re.match(r"(\w+\s*=\s*)?@-(:|$)", text):
+    if f._closure is not None and f._closure.source.name == PIPED and re.match(r"(\w+\s*=\s*)?@-(:|$)", text):
         cause = f"--arg {text}: the program was read from standard input"
         raise UsageError(cause, remedy="put one of them in a file")
 
 
 def _call(f: Function) -> str:
-    return f"{f.__name__}({', '.join(p.name for p in f.parameters)})"
+    return f"{f.__name__}({', '.join(p.name for p in f._parameters)})"
 
 
 def _how(name: str) -> str:

@@ -55,7 +55,7 @@ def bench_source(
         return sample(k)
 
     args = tuple(collect(f, arg, sample_of).values())
-    given = frozenset(p.name for k, p in enumerate(f.parameters) if k not in sampled)
+    given = frozenset(p.name for k, p in enumerate(f._parameters) if k not in sampled)
     note(untyped(f, given), "here")
     rows = (Timing.of(name, call, seconds) for name, call in _programs(f, args))
     return Timings(f.__name__, rows)
@@ -73,6 +73,7 @@ class Timing:
 
     @classmethod
     def of(cls, name: str, call: Callable[[], Any], seconds: float) -> Timing:
+        """The timing of calls that take so many seconds together."""
         first, times = _timed(call, seconds)
         return cls(name, first, median(times), min(times), len(times))
 
@@ -84,24 +85,26 @@ class Timings:
         self.function, self.rows = function, rows
 
     def print(self) -> None:
+        """Print a table."""
         print(f"{'':<16}{'first call':>12}{'median':>12}{'fastest':>12}{'calls':>9}")
         for row in self.rows:
             times = "".join(f"{in_words(t):>12}" for t in (row.first_call, row.median, row.fastest))
             print(f"{row.name:<16}{times}{row.calls:>9}")
 
     def fields(self) -> dict[str, Any]:
+        """The fields for JSON."""
         return {"function": self.function, "programs": [*self.rows]}
 
 
 def _programs(f: Function, args: tuple[Any, ...]) -> Iterator[tuple[str, Callable[[], Any]]]:
     """What is timed; a function that cannot be differentiated has its value only."""
     yield "value", lambda: f(*args)
-    types, _, _ = f.describe(args, {})
-    if not f.positions(None, types):
+    types, _, _ = f._describe(args, {})
+    if not f._positions(None, types):
         return
     joint = value_and_grad(f)
     try:
-        joint.trace(types)
+        joint._trace(types)
         yield "value and grad", lambda: joint(*args)
     except (ShapeError, DtypeError):  # no scalar
         pass

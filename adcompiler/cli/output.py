@@ -35,9 +35,11 @@ class Text:
     data: Mapping[str, Any]
 
     def print(self) -> None:
+        """Print the text."""
         print(self.text)
 
     def fields(self) -> Mapping[str, Any]:
+        """The fields for JSON."""
         return self.data
 
 

@@ -70,7 +70,7 @@ def _program(f: Function, what: str, wrt: Wrt) -> ExportedProgram:
 def _directional(f: Function, what: str, wrt: Wrt, compared: list[Constraint]) -> Func:
     """The tangents along directions `v_x`, or the cotangents for cotangents `v_r`."""
     types = default_types(f)
-    wanted = f.inputs_of(f.positions(wrt, types), types)
+    wanted = f._inputs_of(f._positions(wrt, types), types)
     if not wanted:
         raise DtypeError(f"{f.__name__} has no float parameter", remedy="annotate one f64")
     transform = pushforward if what == "jvp" else pullback
@@ -82,7 +82,7 @@ def _named(func: Func, what: str, f: Function, wrt: Wrt) -> Func:
     with it, `h_x_y` and `j_x` are blocks, those of several results `j0_x`."""
     if what not in ("hvp", "hessian", "jacobian"):
         return func
-    names = [f.parameters[k].name for k in f.positions(wrt, default_types(f))]
+    names = [f._parameters[k].name for k in f._positions(wrt, default_types(f))]
     if what == "hvp":
         given = (*func.input_names[: -len(names)], *(f"v_{n}" for n in names))
         return func.with_(input_names=given, result_names=tuple(f"hvp_{n}" for n in names))

@@ -26,13 +26,13 @@ def functions_in(given: Input, backend: str | None) -> dict[str, Function]:
 
 def _on(f: Function, backend: str) -> Function:
     """The function, compiled for a backend."""
-    if f.backend == backend:
+    if f._backend == backend:
         return f
     if not isinstance(f, SourceFunction):
-        cause = f"{f.__name__} is compiled for {f.backend}, as a derivative of another function"
+        cause = f"{f.__name__} is compiled for {f._backend}, as a derivative of another function"
         raise UsageError(cause, remedy="omit --backend, or use that function")
-    static = [p.name for p in f.parameters if p.static]
-    return SourceFunction(f.closure, static, replace(f.options, backend=backend))
+    static = [p.name for p in f._parameters if p.static]
+    return SourceFunction(f._closure, static, replace(f._options, backend=backend))
 
 
 def _run(given: Input) -> ModuleType:

@@ -42,7 +42,7 @@ def sampler(f: Function, sizes: Mapping[str, int]) -> Callable[[int], Any]:
 
     Raises UsageError for a length missing in `sizes`, and for one that no parameter has.
     """
-    named = {a.id for k in range(len(f.parameters)) for a in _axes(f, k) if isinstance(a, tree.Name)}
+    named = {a.id for k in range(len(f._parameters)) for a in _axes(f, k) if isinstance(a, tree.Name)}
     if unknown := [name for name in sizes if name and name not in named]:
         known = f"{f.__name__} has {', '.join(sorted(named)) or 'none'}"
         raise UsageError(f"--size {unknown[0]}: no axis has this name", remedy=known)
@@ -63,14 +63,14 @@ def _length(f: Function, k: int, axis: tree.Expression, sizes: Mapping[str, int]
     name = axis.id if isinstance(axis, tree.Name) else ""
     found = sizes.get(name, sizes.get(""))
     if found is None:
-        parameter = f.parameters[k].name
+        parameter = f._parameters[k].name
         remedy = f"--size {name}=100000, or --arg {parameter}=@data.npz:{parameter}"
         raise UsageError(f"the length {name} of {parameter} is missing", remedy=remedy)
     return found
 
 
 def _parameter(f: Function, k: int) -> tree.Parameter | None:
-    return None if f.closure is None else f.closure.definition.parameters[k]
+    return None if f._closure is None else f._closure.definition.parameters[k]
 
 
 def _axes(f: Function, k: int) -> Sequence[tree.Expression]:

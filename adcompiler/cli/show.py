@@ -97,12 +97,14 @@ class Listing:
     text: str
 
     def print(self) -> None:
+        """Print the stage, with colours on a terminal."""
         if sys.stdout.isatty():
             _print_coloured(self.text)
         else:
             print(self.text)
 
     def fields(self) -> dict[str, Any]:
+        """The fields for JSON."""
         return asdict(self)
 
 

@@ -59,6 +59,7 @@ class Verb(TyperCommand):
     """The command line of a verb, where SOURCE may be `-:name`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The arguments that are left after options, as Click asks for them."""
         return super().parse_args(ctx, list(self.words(args)))
 
     def words(self, args: Iterable[str]) -> Iterator[str]:
@@ -93,7 +94,7 @@ def _definitions(given: Input, backend: str | None) -> dict[str, Function]:
 def _main(given: Input, functions: Mapping[str, Function]) -> str:
     """The last of some functions that no other one calls, except for derivatives; the last one if some are no
     definitions."""
-    own = {name: f.closure for name, f in functions.items() if isinstance(f, SourceFunction)}
+    own = {name: f._closure for name, f in functions.items() if isinstance(f, SourceFunction)}
     main = list(own or functions)[-1]
     definitions = [closure.definition for name, closure in own.items() if closure.definition.name == name]
     if own and len(definitions) == len(own):

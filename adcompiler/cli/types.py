@@ -27,7 +27,7 @@ def typed(f: Function, types: str | None) -> Function:
     if types is None:
         return f
     texts = _split(types)
-    names = [p.name for p in f.parameters]
+    names = [p.name for p in f._parameters]
     if not isinstance(f, SourceFunction):
         cause = f"--types apply to a definition, but {f.__name__} comes from another function"
         raise UsageError(cause, remedy="use that function, or pass arguments: --arg x=[1,2,3]")
@@ -35,18 +35,18 @@ def typed(f: Function, types: str | None) -> Function:
         cause = f"--types has {len(texts)} types for the parameters {', '.join(names)}"
         raise UsageError(cause, remedy='write one for each, as in "f64[n], f64"')
     params = ", ".join(f"{n}: {t}" for n, t in zip(names, texts, strict=True))
-    stub = compile(f"def {f.__name__}({params}):\n    return {f.__name__}({', '.join(names)})").closure
+    stub = compile(f"def {f.__name__}({params}):\n    return {f.__name__}({', '.join(names)})")._closure
     assert stub is not None
-    closure = Closure(stub.definition, {**f.closure.scope, f.__name__: f.closure}, stub.source)
-    return SourceFunction(closure, (), Options(backend=f.backend))
+    closure = Closure(stub.definition, {**f._closure.scope, f.__name__: f._closure}, stub.source)
+    return SourceFunction(closure, (), Options(backend=f._backend))
 
 
 def untyped(f: Function, given: frozenset[str] = frozenset()) -> list[str]:
     """The parameters without a type, except for those `given`."""
-    if f.closure is None:
+    if f._closure is None:
         return []
-    definition = f.closure.definition
-    free = {p.name for p in f.parameters if not p.static} - given
+    definition = f._closure.definition
+    free = {p.name for p in f._parameters if not p.static} - given
     return [p.name for p in definition.parameters if p.annotation is None and p.name in free]
 
 

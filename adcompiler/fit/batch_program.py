@@ -83,6 +83,7 @@ class Data:
         return tuple(0 if one else None for one in found)
 
     def names(self, model: Model) -> list[str]:
+        """The names of the data in the text of a step."""
         return [*model.inputs, "y", *(() if self.weights is None else ("weight",))]
 
 

@@ -43,7 +43,7 @@ class Start:
         if type(start) in (list, tuple):
             start = _array(start)
         count, spread = split(model, variables, _of_one(start, fits), ("x", "start"))
-        names = [p.name for p in model.parameters][count:]
+        names = [p.name for p in model._parameters][count:]
         if start is None:
             start = np.ones(len(names))
         elif spread and isinstance(start, tuple):  # a named one
@@ -146,7 +146,7 @@ def _call(model: SourceFunction, variables: int, count: int, n: int, spread: boo
     if not spread and not isinstance(form, Leaf):
         together = ", ".join(numbers)
         numbers = [f"np.array([{together}])" if form is None else f"pack({together})"]
-    parameters = zip(model.closure.definition.parameters, [*inputs, *numbers], strict=True)
+    parameters = zip(model._closure.definition.parameters, [*inputs, *numbers], strict=True)
     singles = (
         f"np.float32({text})" if (kind := declared(p)) is not None and kind.dtype == "f32" else text
         for p, text in parameters

@@ -64,6 +64,7 @@ class Arrays:
 
     @property
     def fits(self) -> int:
+        """The number of fits."""
         return len(self.y)
 
     @property
@@ -120,6 +121,7 @@ class Fitted:
 
     @staticmethod
     def empty(n: int, fits: int) -> Fitted:
+        """The results of fits that have not begun."""
         params, cost, squares = (np.full(shape, np.nan) for shape in ((n, fits), fits, (len(pairs(n)), fits)))
         return Fitted(params, cost, np.zeros(fits, np.int64), np.zeros(fits, np.int64), squares)
 

@@ -75,13 +75,13 @@ def batch(
     given = Start.of(function, len(arrays.inputs), start, arrays.fits)
     limits = given.limits(bounds)
     n = len(given.columns)
-    one = Model(function.closure, given.call, len(arrays.inputs), n, function.options, given.pack)
+    one = Model(function._closure, given.call, len(arrays.inputs), n, function._options, given.pack)
     _check(one, function.__name__, arrays, given)
     fitted = Fitted.empty(n, arrays.fits)
     if arrays.fits:
         form, bounded = (arrays.data, given.call, given.form), limits is not None
-        step = function.derived(("step", form, bounded), lambda: step_of(one, arrays.data, bounded))
-        inverse = function.derived(("covariance", form), lambda: covariance_of(one, arrays.data))
+        step = function._derived(("step", form, bounded), lambda: step_of(one, arrays.data, bounded))
+        inverse = function._derived(("covariance", form), lambda: covariance_of(one, arrays.data))
         settings = (*(() if limits is None else (*limits[0], *limits[1])), ftol, xtol, gtol)
         most = 100 * n if max_nfev is None else max_nfev
         with Watch(WHAT, progress) as watch:

@@ -16,6 +16,7 @@ from adcompiler.fit.points import Points
 from adcompiler.fit.problem import Problem
 from adcompiler.fit.watch import Watch
 from adcompiler.frames import public
+from adcompiler.public_types import AnyFunction, Foreign, Values
 
 # With exact Jacobians a fit reaches the precision of its data in few more steps. Parameters differ in scale.
 DEFAULTS = {"x_scale": "jac", "ftol": 1e-15, "xtol": 1e-15, "gtol": 1e-15}
@@ -23,20 +24,20 @@ DEFAULTS = {"x_scale": "jac", "ftol": 1e-15, "xtol": 1e-15, "gtol": 1e-15}
 
 @public
 def curve_fit(
-    f: Any,
-    xdata: Any,
-    ydata: Any,
-    p0: Any = None,
-    sigma: Any = None,
+    f: AnyFunction,
+    xdata: Values,
+    ydata: Values,
+    p0: Values = None,
+    sigma: Values = None,
     absolute_sigma: bool = False,
     *,
-    bounds: Any = (None, None),
+    bounds: Foreign = (None, None),
     method: str = "trf",
-    loss: Any = "linear",
+    loss: Foreign = "linear",
     sparse: bool | None = None,
     progress: bool = False,
-    **options: Any,
-) -> Any:
+    **options: Foreign,
+) -> Foreign:
     """Fit a compiled model, `f(x, a, b, ...)`, to data: `scipy.optimize.curve_fit` with exact Jacobians.
 
     xdata           an array for the first parameter of `f`; a tuple of arrays for the first ones
@@ -57,7 +58,7 @@ def curve_fit(
     inputs = tuple(floats_of("xdata", x) for x in (xdata if isinstance(xdata, tuple) else (xdata,)))
     y = floats_of("ydata", ydata)
     count, spread = split(model, len(inputs), p0)
-    free = [p.name for p in model.parameters][count:]
+    free = [p.name for p in model._parameters][count:]
     start = (np.ones(len(free)) if spread else 1.0) if p0 is None else p0
     points = Points(start, "p0", tuple(free) if spread else None)
     with Watch("curve_fit", progress) as watch:

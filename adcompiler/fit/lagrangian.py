@@ -40,7 +40,7 @@ class Parts:
         given = () if constraints is None else constraints
         several = given if isinstance(given, list | tuple) else (given,)
         functions = [_with_source(f) for f in (objective, *several)]
-        names = [[p.name for p in f.parameters] for f in functions]
+        names = [[p.name for p in f._parameters] for f in functions]
         for f, own in zip(functions, names, strict=True):
             if not own:
                 raise ShapeError(f"{f.__name__} has no parameters", remedy="it takes what varies first")
@@ -63,7 +63,7 @@ class Parts:
         """The parameters that do not vary, by name."""
         found: dict[str, Parameter] = {}
         for f in (self.objective, *self.constraints):
-            for p in f.parameters[1 if self.bare else 0 :]:
+            for p in f._parameters[1 if self.bare else 0 :]:
                 if p.name not in self.variables and (
                     p.name not in found or found[p.name].default is REQUIRED
                 ):
@@ -93,7 +93,7 @@ class Parts:
 
     def names(self, f: Function) -> list[str]:
         """What the parameters of a function are called here."""
-        names = [p.name for p in f.parameters]
+        names = [p.name for p in f._parameters]
         return [self.variables[0], *names[1:]] if self.bare else names
 
 
@@ -161,7 +161,7 @@ def leaves_of(name: str, result: Any) -> list[tuple[str, tuple[int, ...]]]:
 def _with_source(f: Any) -> Function:
     """A compiled function that other functions can call."""
     found = compiled("nlp", f)
-    if found.closure is None or not isinstance(found, SourceFunction):
+    if found._closure is None or not isinstance(found, SourceFunction):
         raise SolverError(
             f"{found.__name__} is made by a transform",
             remedy="nlp takes functions with a source of their own",

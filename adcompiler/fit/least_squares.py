@@ -16,6 +16,7 @@ from adcompiler.fit.points import Points
 from adcompiler.fit.problem import Problem
 from adcompiler.fit.watch import Watch
 from adcompiler.frames import public
+from adcompiler.public_types import AnyFunction, Foreign, Values, Wrt
 
 METHODS = ("trf", "dogbox", "lm")
 OPTIONS = (
@@ -47,18 +48,18 @@ class Residuals:
 
 @public
 def least_squares(
-    f: Any,
-    x0: Any,
-    args: Any = (),
+    f: AnyFunction,
+    x0: Values,
+    args: Values = (),
     method: str = "trf",
     *,
-    bounds: Any = (None, None),
-    loss: Any = "linear",
+    bounds: Foreign = (None, None),
+    loss: Foreign = "linear",
     sparse: bool | None = None,
-    wrt: Any = None,
+    wrt: Wrt = None,
     progress: bool = False,
-    **options: Any,
-) -> Any:
+    **options: Foreign,
+) -> Foreign:
     """`scipy.optimize.least_squares` of compiled residuals, with exact Jacobians.
 
     f        returns the residuals: an array, or a container of arrays

@@ -14,6 +14,7 @@ from adcompiler.fit.points import Points
 from adcompiler.fit.problem import Problem
 from adcompiler.fit.watch import Watch
 from adcompiler.frames import public
+from adcompiler.public_types import AnyFunction, Foreign, Values, Wrt
 
 # What a method is given: values only, gradients, and products with the Hessian or the Hessian itself.
 METHODS: Mapping[str, str] = {
@@ -39,19 +40,19 @@ WITH_BOUNDS = ("L-BFGS-B", "TNC", "Nelder-Mead", "Powell", *WITH_CONSTRAINTS)
 
 @public
 def minimize(
-    f: Any,
-    x0: Any,
-    args: Any = (),
+    f: AnyFunction,
+    x0: Values,
+    args: Values = (),
     method: str | None = None,
     *,
-    bounds: Any = None,
-    constraints: Any = (),
+    bounds: Foreign = None,
+    constraints: AnyFunction = (),
     tol: float | None = None,
-    callback: Any = None,
-    options: Mapping[str, Any] | None = None,
-    wrt: Any = None,
+    callback: AnyFunction = None,
+    options: Mapping[str, Foreign] | None = None,
+    wrt: Wrt = None,
     progress: bool = False,
-) -> Any:
+) -> Foreign:
     """`scipy.optimize.minimize` of a compiled scalar function, with exact derivatives.
 
     x0           an array, a number, or a container of these: the start of the first parameter

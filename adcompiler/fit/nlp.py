@@ -19,16 +19,17 @@ from adcompiler.fit.points import Points
 from adcompiler.fit.watch import Watch
 from adcompiler.frames import public
 from adcompiler.lazy import Memo, cached_property
+from adcompiler.public_types import AnyFunction, Values, Wrt
 
 
 @public
 def nlp(
-    objective: Any,
-    constraints: Any = None,
-    wrt: Any = None,
+    objective: AnyFunction,
+    constraints: AnyFunction = None,
+    wrt: Wrt = None,
     *,
-    x0: Any = None,
-    data: Mapping[str, Any] | None = None,
+    x0: Values = None,
+    data: Mapping[str, Values] | None = None,
 ) -> NonlinearProgram:
     """A nonlinear program: minimise `objective` such that `constraints` stay within limits.
 

@@ -49,7 +49,7 @@ class Problem:
         self.function: Function = compiled(what, f)
         self.name = self.function.__name__
         self.wrt = wrt
-        names = [p.name for p in self.function.parameters]
+        names = [p.name for p in self.function._parameters]
         if not names:
             raise ShapeError(f"{self.name} has no parameters", remedy="it takes what varies first")
         self.varied = [
@@ -76,7 +76,7 @@ class Problem:
                 f"{', '.join(names[k] for k in self.varied)}",
                 remedy=f"it takes ({', '.join(names)})",
             )
-        return list(bind(self.name, self.function.parameters, (), found))
+        return list(bind(self.name, self.function._parameters, (), found))
 
     def arguments(self, point: np.ndarray) -> list[Any]:
         """All arguments of the function at a point."""
@@ -187,13 +187,13 @@ class Problem:
         return directions * SPARSE_SHARE <= len(self.points.start)
 
     def _has_loops(self) -> bool:
-        types = self.function.describe(self.arguments(self.points.start), {})[0]
-        return any(isinstance(array, Item) for array in arrays_of(self.function.trace(types).func.results))
+        types = self.function._describe(self.arguments(self.points.start), {})[0]
+        return any(isinstance(array, Item) for array in arrays_of(self.function._trace(types).func.results))
 
     def refuse_no_scalar(self, error: Error) -> None:
         """Raise what tells a user of `minimize` what to write, if the function has not one scalar result."""
-        types = self.function.describe(self.arguments(self.points.start), {})[0]
-        results = self.function.trace(types).func.results
+        types = self.function._describe(self.arguments(self.points.start), {})[0]
+        results = self.function._trace(types).func.results
         if len(results) != 1 or results[0].rank:
             raise ShapeError(
                 error.cause,

@@ -11,6 +11,7 @@ from adcompiler.fit.points import Points
 from adcompiler.fit.problem import Problem
 from adcompiler.fit.watch import Watch
 from adcompiler.frames import public
+from adcompiler.public_types import AnyFunction, Foreign, Values, Wrt
 
 WITH_JACOBIAN = ("hybr", "lm")
 WITHOUT = (
@@ -27,17 +28,17 @@ WITHOUT = (
 
 @public
 def root(
-    f: Any,
-    x0: Any,
-    args: Any = (),
+    f: AnyFunction,
+    x0: Values,
+    args: Values = (),
     method: str = "hybr",
     *,
     tol: float | None = None,
-    callback: Any = None,
-    options: Mapping[str, Any] | None = None,
-    wrt: Any = None,
+    callback: AnyFunction = None,
+    options: Mapping[str, Foreign] | None = None,
+    wrt: Wrt = None,
     progress: bool = False,
-) -> Any:
+) -> Foreign:
     """`scipy.optimize.root` of a compiled function, with the exact Jacobian for "hybr" and "lm".
 
     `f` returns an array, a number or a container with as many floats as `x0` has; "lm" takes more. Other

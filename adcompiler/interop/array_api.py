@@ -22,10 +22,10 @@ def call(function: Any, bound: Sequence[Any]) -> Any:
     Raises DtypeError for arrays of several namespaces; NumPy arrays may be mixed with any. Kernels for a CUDA
     device take arrays on the device as they are.
     """
-    if function.backend.startswith("cuda") and any(map(is_on_device, leaves_in(bound))):
-        return function.bind(bound).result()
+    if function._backend.startswith("cuda") and any(map(is_on_device, leaves_in(bound))):
+        return function._bind(bound).result()
     into = partial(_into, _namespace(function, bound).__name__)
-    named = zip(function.parameters, bound, strict=True)
+    named = zip(function._parameters, bound, strict=True)
     return mapped(into, function(*(a if p.static else mapped_by_path(_numbers, p.name, a) for p, a in named)))
 
 

@@ -51,7 +51,7 @@ class Flow(NamedTuple):
 
 def flow(function: Any, types: Any) -> Flow:
     """The flow of labels through a function for arguments of these types; cached."""
-    found: Flow = function.derived(("labels", types), lambda: _flow(function, types))
+    found: Flow = function._derived(("labels", types), lambda: _flow(function, types))
     return found
 
 
@@ -63,16 +63,16 @@ def own_axes(types: Any, k: int) -> LabelOrigin:
 def _flow(f: Any, types: Any) -> Flow:
     match f:
         case Gradient():
-            of = flow(f.of, types)
-            return Flow(of.paired, [*(of.results if f.with_value else ()), *_wanted(f, types)])
+            of = flow(f._of, types)
+            return Flow(of.paired, [*(of.results if f._with_value else ()), *_wanted(f, types)])
         case Jacobian():
-            of = flow(f.of, types)
+            of = flow(f._of, types)
             return Flow(of.paired, [r.outer(x) for r, x in product(of.results, _wanted(f, types))])
         case Hessian():
             pairs = product(_wanted(f, types), repeat=2)
-            return Flow(flow(f.of, types).paired, [x.outer(y) for x, y in pairs])
+            return Flow(flow(f._of, types).paired, [x.outer(y) for x, y in pairs])
         case Tangent():
-            return _along(f, types, 1 + f.with_value)
+            return _along(f, types, 1 + f._with_value)
         case Line():
             return _along(f, types, 1 + f.order)
     return _of_program(_generic(f, types))
@@ -80,15 +80,15 @@ def _flow(f: Any, types: Any) -> Flow:
 
 def _wanted(f: Any, types: Any) -> list[LabelOrigin]:
     """The axes of the inputs by which a function differentiates."""
-    return [own_axes(types, k) for k in f.of.inputs_of(f.of.positions(f.wrt, types), types)]
+    return [own_axes(types, k) for k in f._of._inputs_of(f._of._positions(f._wrt, types), types)]
 
 
 def _along(f: Any, types: Any, count: int) -> Flow:
     """A function and its derivatives along tangents, which are inputs after its own, paired with these."""
-    own = types[: len(f.of.parameters)]
-    of, arrays, first = flow(f.of, own), arrays_in(types), len(arrays_in(own))
-    given = [t for k, d in zip(f.wrt, types[len(own) :], strict=True) for t in given_floats(own[k], d)]
-    wanted = [x for x, here in zip(f.of.inputs_of(f.wrt, own), given, strict=True) if here]
+    own = types[: len(f._of._parameters)]
+    of, arrays, first = flow(f._of, own), arrays_in(types), len(arrays_in(own))
+    given = [t for k, d in zip(f._wrt, types[len(own) :], strict=True) for t in given_floats(own[k], d)]
+    wanted = [x for x, here in zip(f._of._inputs_of(f._wrt, own), given, strict=True) if here]
     paired = list(of.paired)
     for x, dx in zip(wanted, range(first, len(arrays)), strict=True):
         paired += [[(x, a), (dx, a)] for a in range(len(arrays[x].ones))]
@@ -101,9 +101,9 @@ def _along(f: Any, types: Any, count: int) -> Flow:
 def _generic(f: Any, types: Any) -> Func:
     """The program for axes of any length: in a program for axes of length 1 they are not paired."""
     try:
-        return f.trace(tuple(map(_lengthened, types))).func  # type: ignore[no-any-return]
+        return f._trace(tuple(map(_lengthened, types))).func  # type: ignore[no-any-return]
     except Error:  # the length must be 1
-        return f.trace(types).func  # type: ignore[no-any-return]
+        return f._trace(types).func  # type: ignore[no-any-return]
 
 
 def _lengthened(kind: Any) -> Any:

@@ -17,7 +17,7 @@ from adcompiler.runtime.arguments.adapters import adapter_of, refuse_beside
 
 def call(function: Any, bound: Sequence[Any]) -> Any:
     """A call on the numbers; results are NumPy arrays."""
-    named = zip(function.parameters, bound, strict=True)
+    named = zip(function._parameters, bound, strict=True)
     return function(*(a if p.static else mapped_by_path(_numbers, p.name, a) for p, a in named))
 
 

@@ -68,20 +68,20 @@ def signature(f: Any) -> str:
     try:
         head = show(f, "ir", _types(f, ()), None).splitlines()[0]
     except Error:  # the types are not known yet
-        return f"{f.__name__}({', '.join(p.name for p in f.parameters)})"
-    types: str = head[head.index("(%" if f.parameters else "() ") :]
+        return f"{f.__name__}({', '.join(p.name for p in f._parameters)})"
+    types: str = head[head.index("(%" if f._parameters else "() ") :]
     return str(f.__name__) + types.removesuffix(" {").replace("%", "")
 
 
 def _types(f: Any, args: Sequence[Any]) -> Types:
     """The types of arguments, else those of the last call, of the differentiated function if need be."""
     if not args and f._last is None and isinstance(f, Gradient | Jacobian | Hessian):
-        return _types(f.of, args)
+        return _types(f._of, args)
     return f._shown(args)  # type: ignore[no-any-return]
 
 
 def _source(f: Any) -> str | None:
-    return None if f.closure is None else str(f.closure.source.text).strip("\n")
+    return None if f._closure is None else str(f._closure.source.text).strip("\n")
 
 
 def _explanation(f: Any) -> str | None:
@@ -95,7 +95,7 @@ def _explanation(f: Any) -> str | None:
 
 def _page(f: Any) -> str | None:
     """The explorer, folded."""
-    if f.closure is None:
+    if f._closure is None:
         return None
     try:
         return embedded(f, _types(f, ()))
@@ -139,7 +139,7 @@ def _gradient(f: Any, types: Types, longest: int) -> Iterator[str]:
     from sympy import latex
 
     func, forms = _symbolic(grad(f), types, longest)
-    wanted = f.inputs_of(f.positions(None, types), types)
+    wanted = f._inputs_of(f._positions(None, types), types)
     for k, (indices, form) in zip(wanted, forms, strict=True):
         by = _indexed(_name(func.input_names[k]), indices)
         yield f"\\frac{{\\partial {_head(f)}}}{{\\partial {by}}} &= {latex(form)}"
@@ -163,7 +163,7 @@ def _indexed(name: str, indices: Sequence[Any]) -> str:
 
 def _symbolic(f: Any, types: Types, longest: int) -> tuple[Func, list[Written]]:
     """The program of a function and its results in SymPy."""
-    func = f.trace(types).func
+    func = f._trace(types).func
     count = length(func)
     if longest < count < inf:
         raise LimitError(

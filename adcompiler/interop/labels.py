@@ -169,7 +169,7 @@ def call(library: Library, function: Any, bound: Sequence[Any]) -> Any:
     if any(map(is_variable, leaves_in(bound, is_variable))):
         wrapper(library, function, bound)
         return function(*plain)  # Variables have no labels
-    call = function.bind(plain, rows=False)
+    call = function._bind(plain, rows=False)
     leaves = arrays_of(call.types, bound)
     labels = Labels(library, function, call.types, call.program.func.input_names, leaves)
     structure = call.program.structure
@@ -180,10 +180,10 @@ def wrapper(library: Library, function: Any, bound: Sequence[Any]) -> Labels | N
     """The labels of a call; None if lists of structs become arrays over their items: then results are
     numbers."""
     plain = [mapped(_value, a) for a in _plain(library, function, bound)]
-    types, values, _ = function.describe(plain, {}, rows=False)
-    names = function.specialise(types, values).func.input_names
+    types, values, _ = function._describe(plain, {}, rows=False)
+    names = function._specialise(types, values).func.input_names
     labels = Labels(library, function, types, names, arrays_of(types, bound))
-    return labels if function.describe(plain, {})[0] == types else None
+    return labels if function._describe(plain, {})[0] == types else None
 
 
 def agree(library: Library, name: str, value: Any, other: Any) -> None:
@@ -203,7 +203,7 @@ def _compare(library: Library, name: str, labels: Sequence[Any], others: Sequenc
 
 def _plain(library: Library, function: Any, bound: Sequence[Any]) -> list[Any]:
     """The arguments, labelled ones as numbers; DtypeError for those of another library."""
-    named = zip(function.parameters, bound, strict=True)
+    named = zip(function._parameters, bound, strict=True)
     numbers = partial(_numbers, library)
     return [a if p.static else mapped_by_path(numbers, p.name, a) for p, a in named]
 

@@ -186,6 +186,7 @@ def row_of(array: np.ndarray, iteration: int) -> np.ndarray:
 
 
 def compute_array(array: Array, values: Values, sizes: Sequence[int], numbers: Arithmetic) -> np.ndarray:
+    """The value of an array."""
     if isinstance(array, Call):
         return np.asarray(numbers.call(array.op, [values[a] for a in array.operands]))
     domain = extent(array.domain, sizes, values)

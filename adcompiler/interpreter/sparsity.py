@@ -91,6 +91,7 @@ class Scope:
         return self.nothing(prod(self.lengths_of(array.shape))) if found is None else found
 
     def nothing(self, rows: int) -> Pattern:
+        """The pattern of rows that depend on nothing."""
         from scipy.sparse import csr_array
 
         return csr_array((rows, self.width), dtype=bool)
@@ -129,6 +130,7 @@ class Scope:
         return np.asarray(found).reshape(np.shape(found) or (1,) * len(domain))
 
     def lengths_of(self, shape: Sequence[Element]) -> tuple[int, ...]:
+        """The lengths of a shape."""
         found = [self.value(n, ()) for n in shape]
         if any(n is None for n in found):
             raise LimitError("a length is computed from floats: there is no pattern", remedy="sparse=False")

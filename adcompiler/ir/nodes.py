@@ -148,6 +148,7 @@ class Read(Element):
 
     @property
     def indices(self) -> tuple[Element, ...]:
+        """Where it reads."""
         return self.args
 
 
@@ -171,14 +172,17 @@ class Select(Element):
 
     @property
     def guard(self) -> Element:
+        """The condition."""
         return self.args[0]
 
     @property
     def then(self) -> Element:
+        """The value where the condition holds."""
         return self.args[1]
 
     @property
     def otherwise(self) -> Element:
+        """The value elsewhere."""
         return self.args[2]
 
 
@@ -206,10 +210,12 @@ class Array(Node):
 
     @property
     def rank(self) -> int:
+        """The number of its axes."""
         return len(self.shape)
 
     @property
     def domain(self) -> Shape:
+        """The lengths of the axes of its body."""
         return self.shape
 
     @property
@@ -269,6 +275,7 @@ class Reduce(Array):
 
     @property
     def domain(self) -> Shape:
+        """The kept axes, then the reduced ones."""
         return self.shape + self.reduced
 
     @property
@@ -291,6 +298,7 @@ class Accumulate(Array):
 
     @property
     def domain(self) -> Shape:
+        """The axes of what is added."""
         return self._domain
 
     @property

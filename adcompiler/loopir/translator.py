@@ -82,9 +82,11 @@ class Translator(Protocol[V, A]):
             case _:
                 raise UnsupportedError(f"the statement {type(s).__name__}")
 
-    def set(self, s: Stmt, name: str, value: V) -> None: ...
+    def set(self, s: Stmt, name: str, value: V) -> None:
+        """Store a value in a variable."""
 
-    def store(self, at: Access, value: V) -> None: ...
+    def store(self, at: Access, value: V) -> None:
+        """Store a value in an element."""
 
     def assign_all(self, s: AssignAll, values: Sequence[V]) -> None:
         """Assign several values, all of which have been computed."""
@@ -102,17 +104,23 @@ class Translator(Protocol[V, A]):
         """A new array."""
         raise UnsupportedError(f"memory for {s.name}")
 
-    def counted(self, loop: For) -> None: ...
+    def counted(self, loop: For) -> None:
+        """A loop over a range."""
 
-    def repeat(self, test: Expr | None, body: Sequence[Stmt]) -> None: ...
+    def repeat(self, test: Expr | None, body: Sequence[Stmt]) -> None:
+        """A loop that runs while a condition holds, or until it is left."""
 
-    def branch(self, test: V, body: Sequence[Stmt], otherwise: Sequence[Stmt]) -> None: ...
+    def branch(self, test: V, body: Sequence[Stmt], otherwise: Sequence[Stmt]) -> None:
+        """Statements under a condition, and others where it does not hold."""
 
-    def leave_loop(self) -> None: ...
+    def leave_loop(self) -> None:
+        """Leave the innermost loop."""
 
-    def give(self, values: Sequence[Expr]) -> None: ...
+    def give(self, values: Sequence[Expr]) -> None:
+        """Return from the function."""
 
-    def invoke(self, name: str, args: Sequence[Expr]) -> None: ...
+    def invoke(self, name: str, args: Sequence[Expr]) -> None:
+        """Call a function for what it stores."""
 
     def comment(self, text: str) -> None:
         """A comment for readers, which only source code has."""
@@ -154,25 +162,35 @@ class Translator(Protocol[V, A]):
                 return self.function(name, [self.value(a) for a in args])
         raise UnsupportedError(f"the expression {type(node).__name__}")
 
-    def knows(self, name: str) -> bool: ...
+    def knows(self, name: str) -> bool:
+        """Whether a variable has a value here."""
 
-    def variable(self, name: str) -> V: ...
+    def variable(self, name: str) -> V:
+        """The value of a variable."""
 
-    def constant(self, value: float) -> V: ...
+    def constant(self, value: float) -> V:
+        """A number."""
 
-    def access(self, at: Access) -> V: ...
+    def access(self, at: Access) -> V:
+        """An element of an array."""
 
-    def extent(self, array: str, axis: int) -> V: ...
+    def extent(self, array: str, axis: int) -> V:
+        """The length of an array along an axis."""
 
-    def unary(self, op: str, x: V) -> V: ...
+    def unary(self, op: str, x: V) -> V:
+        """An operator with one operand."""
 
-    def binary(self, op: str, x: V, y: V) -> V: ...
+    def binary(self, op: str, x: V, y: V) -> V:
+        """An operator with two operands."""
 
-    def compare(self, op: str, x: V, y: V) -> V: ...
+    def compare(self, op: str, x: V, y: V) -> V:
+        """A comparison."""
 
-    def logical(self, op: str, args: Sequence[V]) -> V: ...
+    def logical(self, op: str, args: Sequence[V]) -> V:
+        """`and` or `or` of values."""
 
-    def choice(self, node: Choice) -> V: ...
+    def choice(self, node: Choice) -> V:
+        """One value or another, by a condition."""
 
     def own(self, name: str, args: Sequence[V | A]) -> V:
         """The result of another function of the module."""
@@ -182,6 +200,8 @@ class Translator(Protocol[V, A]):
         """A coefficient of a table of the module."""
         raise UnsupportedError(f"the table {table}")
 
-    def function(self, name: str, args: list[V]) -> V: ...
+    def function(self, name: str, args: list[V]) -> V:
+        """A call of a function."""
 
-    def argument(self, node: Expr) -> V | A: ...
+    def argument(self, node: Expr) -> V | A:
+        """An argument of another function."""

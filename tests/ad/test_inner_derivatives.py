@@ -17,7 +17,7 @@ UNUSED = Program("def f(x, y):\n    return sum(y) + 0 * x", (0.3, np.ones(2)))
 
 def is_verified(f: adc.Function, program: Program) -> None:
     """The invariants hold around every pass."""
-    func = f.trace(f.describe(program.args, {})[0]).func
+    func = f._trace(f._describe(program.args, {})[0]).func
     run((*OPTIMISE, *KERNEL), func, lambda made: verify(made, TABLE))
 
 
@@ -48,7 +48,7 @@ def test_taylor_mode_compiled(program: Program) -> None:
 def gradient_of(program: Program) -> Program:
     """The gradient of the total, taken inside the language."""
     total = totalled(program)
-    names = ", ".join(p.name for p in adc.compile(total.source).parameters)
+    names = ", ".join(p.name for p in adc.compile(total.source)._parameters)
     source = f"{total.source}\ndef inner({names}):\n    return grad(total)({names})\n"
     return Program(source, total.args)
 
@@ -79,7 +79,7 @@ def test_gradients_inside_are_those_outside_compiled(program: Program) -> None:
 def test_partials_inside_are_the_oracles_and_differentiate_again(program: Program) -> None:
     """A partial of third order by each variable, and its gradient."""
     total = totalled(program)
-    names = [p.name for p in adc.compile(total.source).parameters]
+    names = [p.name for p in adc.compile(total.source)._parameters]
     for k, name in enumerate(names):
         source = f"{total.source}\ndef inner({', '.join(names)}):\n    return diff(total, {name}, 3)\n"
         f = adc.compile(source, backend="numpy")

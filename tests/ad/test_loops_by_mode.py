@@ -243,7 +243,7 @@ def is_verified(program: Program) -> None:
     segments."""
     for memory in (None, 1):
         f = adc.compile(program.source, memory=memory)
-        func = f.trace(f.describe(program.args, {})[0]).func
+        func = f._trace(f._describe(program.args, {})[0]).func
         parts = split(func, [k for k, given in enumerate(func.inputs) if given.dtype == "f64"])
         for made in (func, parts.forward, parts.propagate(parts.usual, parts.all_asked).func):
             run((*OPTIMISE, *KERNEL), made, lambda made: verify(made, TABLE))

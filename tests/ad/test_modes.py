@@ -63,7 +63,7 @@ def test_the_jacobian_is_the_oracles(source):
 @pytest.mark.parametrize("source", SCALARS)
 def test_a_hessian_vector_product_is_the_hessian_times_the_vector(source):
     f, args = adc.compile(source, backend="numpy"), SCALARS[source]
-    names = tuple(p.name for p in f.parameters)
+    names = tuple(p.name for p in f._parameters)
     v = tuple(RANDOM.normal(size=np.shape(a)) for a in args)
     blocks = adc.hessian(f, names)(*args)
     want = [
@@ -121,7 +121,7 @@ def test_a_diagonal_hessian_makes_no_sum_over_directions():
     from adcompiler.passes.pipeline import OPTIMISE, run
 
     h = adc.hessian(f)
-    func = run(OPTIMISE, h.trace(h.describe((X,), {})[0]).func)
+    func = run(OPTIMISE, h._trace(h._describe((X,), {})[0]).func)
     assert not any(isinstance(a, Reduce) for a in arrays_of(func.results))
 
 
@@ -220,9 +220,9 @@ def test_a_hessian_vector_product_costs_a_few_gradients():
     """Forward over reverse: the operations of the product are those of the gradient and its tangent."""
     f = adc.compile("sum(tanh(x * w)**2)", backend="numpy")
     gradient = adc.grad(f)
-    types = f.describe((X, Y), {})[0]
+    types = f._describe((X, Y), {})[0]
     product = Tangent(gradient, (0, 1))
-    assert operations(product.trace((*types, *types)).func) < 5 * operations(gradient.trace(types).func)
+    assert operations(product._trace((*types, *types)).func) < 5 * operations(gradient._trace(types).func)
 
 
 def operations(func):

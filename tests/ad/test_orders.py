@@ -113,15 +113,15 @@ def has_oracles_second_propagate(program: Program) -> None:
     """forward, propagate, and the split of propagate: its gradients flow on through what forward saved."""
     total = totalled(program)
     f = adc.compile(total.source, backend="numpy")
-    types, values, _ = f.describe(total.args, {})
+    types, values, _ = f._describe(total.args, {})
     way, other = directions(total, 2)
     expected = along(total, way, other)
     assume(expected is not None)
-    gradient = run(SIMPLIFY, joint(f.trace(types).func, everything(total), with_value=False))
+    gradient = run(SIMPLIFY, joint(f._trace(types).func, everything(total), with_value=False))
     verify(gradient, TABLE)
     parts = split(gradient, everything(total))
     verify(parts.forward, TABLE)
-    sizes = f.specialise(types).sizes(values)
+    sizes = f._specialise(types).sizes(values)
 
     def called(func: Func, args: Sequence[object]) -> list[object]:
         return Compiled(func, "numpy").bind(args, given=sizes).run()

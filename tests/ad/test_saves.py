@@ -110,7 +110,7 @@ def f(a, w):
     return sum(r * r * q)
 """
     for n in (2, 4, 12, 60, 400):
-        func = adc.compile(source).trace(adc.compile(source).describe((A[:2], np.eye(2)), {})[0]).func
+        func = adc.compile(source)._trace(adc.compile(source)._describe((A[:2], np.eye(2)), {})[0]).func
         made = split(func, (0, 1))
         values = (*made.forward.inputs, *made.forward.results)
         needed = [values[k] for k in made.propagate(made.usual, made.all_asked).reads]
@@ -162,7 +162,7 @@ def test_mistakes_are_told():
 @pytest.mark.parametrize("source", ["x + 2 * y", "sum(sign(x)) + y[0]", "0.5 + 0 * z"])
 def test_a_propagate_that_needs_nothing(source):
     """Nothing is saved for constant derivatives, whoever chooses."""
-    args = [np.ones(3) for _ in adc.compile(source).parameters]
+    args = [np.ones(3) for _ in adc.compile(source)._parameters]
     for backend in ("cpu", "numpy"):
         plain = adc.compile(source, backend=backend).split()
         chosen = adc.compile(source, backend=backend, save="auto").split()

@@ -146,11 +146,11 @@ class Along(adc.Function):
     """The derivative of a function along ones, by forward mode: it nests."""
 
     def __init__(self, of):
-        super().__init__(f"along({of.__name__})", of.parameters, "numpy")
-        self.of = of
+        super().__init__(f"along({of.__name__})", of._parameters, "numpy")
+        self._of = of
 
-    def trace(self, types):
-        lowered = self.of.trace(types)
+    def _trace(self, types):
+        lowered = self._of._trace(types)
         func = lowered.func
         made = jvp(func.results, {i: Map(i.shape, const(1, i.dtype)) for i in func.inputs})
         results = tuple(zeros_like(r) if m is None else m for m, r in zip(made, func.results, strict=True))
@@ -188,7 +188,7 @@ def test_it_takes_no_more_operations_than_nested_forward_mode():
 
 
 def operations(f):
-    func = run(OPTIMISE, f.trace((FLOAT,)).func)
+    func = run(OPTIMISE, f._trace((FLOAT,)).func)
     elements = elements_of(e for a in arrays_of(func.results) for e in a.elements)
     return sum(isinstance(e, Apply) for e in elements)
 
@@ -246,7 +246,7 @@ def test_loops_carry_their_derivatives(name, backend, dtype):
 
 def test_a_loop_grows_as_the_square_of_the_order():
     f = adc.compile(LOOP)
-    lowered = f.trace((FLOAT, FLOAT))
+    lowered = f._trace((FLOAT, FLOAT))
     x = lowered.func.inputs[0]
     sizes = []
     for order in (2, 4, 8):

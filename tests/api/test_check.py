@@ -145,7 +145,7 @@ def test_a_loop_is_interpreted_once_for_an_argument(source, count, monkeypatch):
 def test_a_step_at_a_time_gives_the_same():
     f = adc.compile("def f(x, A):\n    return sum(exp(A @ x)) + logsumexp(x) * det(A)")
     x, a = np.linspace(0.1, 1.0, 4), np.eye(4) + 0.1 * np.arange(16.0).reshape(4, 4)
-    found = f.specialise(f.describe((x, a), {})[0])
+    found = f._specialise(f._describe((x, a), {})[0])
     for k, argument in enumerate((x, a)):
         steps = check.Steps(found, [x, a], None)
         places = list(np.ndindex(argument.shape))

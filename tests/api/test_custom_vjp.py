@@ -55,8 +55,8 @@ def scaled(x, k, s):
 
 def on(f, backend):
     """A function on a backend: a call of it in a new one."""
-    options = replace(f.options, backend=backend)
-    return type(f)(f.closure, [p.name for p in f.parameters if p.static], options)
+    options = replace(f._options, backend=backend)
+    return type(f)(f._closure, [p.name for p in f._parameters if p.static], options)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -179,7 +179,7 @@ def test_explain_and_show_tell_of_the_rule():
 
 def test_its_text_reads_back_and_the_invariants_hold_around_every_pass():
     for f, x in ((lse, X), (adc.grad(lse), X), (adc.vmap(lse), np.stack([X, X]))):
-        made = f.trace(f.describe((x,), {})[0]).func
+        made = f._trace(f._describe((x,), {})[0]).func
         assert show(parse_func(show(made))) == show(made)
         run((*OPTIMISE, *KERNEL), made, lambda f: verify(f, TABLE))
 

@@ -24,7 +24,7 @@ def copied(found) -> list[np.ndarray]:
 
 def gradient(program: Program, args, backend: str) -> list[np.ndarray]:
     f = program.compiled(args, backend)
-    return copied(adc.value_and_grad(f, tuple(f.parameters[k].name for k in program.wrt))(*args))
+    return copied(adc.value_and_grad(f, tuple(f._parameters[k].name for k in program.wrt))(*args))
 
 
 def by_differences(program: Program, args) -> list[np.ndarray]:

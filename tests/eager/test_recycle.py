@@ -44,7 +44,7 @@ def test_memory_that_nobody_holds_is_used_again(double):
 @pytest.mark.parametrize("what", ["2 * x", "sum((x + y) * y)", "def f(x, y): return x, tanh(y) * x"])
 def test_given_buffers_are_written_by_the_kernel(what, monkeypatch):
     f = adc.compile(what) if "def" in what or "2" in what else adc.grad(adc.compile(what))
-    args = [X] * len(f.parameters)
+    args = [X] * len(f._parameters)
     found = f(*args)
     taken = []
     monkeypatch.setattr(POOL, "empty", lambda shape, dtype: taken.append(shape) or np.empty(shape, dtype))

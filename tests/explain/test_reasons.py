@@ -50,7 +50,7 @@ def compiled(parameters, body):
 def found(parameters, body, args):
     f = compiled(parameters, body)
     f(*args)
-    kernel = f.specialise(f._last).executable.general
+    kernel = f._specialise(f._last).executable.general
     timed = Timed(kernel.made, kernel.precise)
     return [reason for k in range(len(timed.items)) for reason in reasons(timed, k)]
 

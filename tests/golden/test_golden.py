@@ -91,7 +91,7 @@ def parts(func: Func) -> tuple[Func, Func]:
 def stages(source: str, given: str, asked: Collection[str]) -> dict[str, str]:
     """The text of each stage; a section that a file does not have is not compared."""
     types = arguments(given)
-    closure = adc.compile(source).closure
+    closure = adc.compile(source)._closure
     assert list(types) == [p.name for p in closure.definition.parameters]
     lowered = lower(closure, tuple(types.values())).func
     simple = checked(SIMPLIFY, lowered)
@@ -120,19 +120,19 @@ def stages(source: str, given: str, asked: Collection[str]) -> dict[str, str]:
 
 def pushed(f: adc.Function, types: Types) -> Func:
     """Value and tangent, for tangents of all float inputs."""
-    wrt = f.positions(None, types)
-    return checked(OPTIMISE, Tangent(f, wrt).trace((*types, *(types[k] for k in wrt))).func)
+    wrt = f._positions(None, types)
+    return checked(OPTIMISE, Tangent(f, wrt)._trace((*types, *(types[k] for k in wrt))).func)
 
 
 def hessian(f: adc.Function, types: Types) -> Func:
-    return checked(OPTIMISE, adc.hessian(f).trace(types).func)
+    return checked(OPTIMISE, adc.hessian(f)._trace(types).func)
 
 
 def mapped(f: adc.Function, types: Types) -> Func:
     """Many cases of the first argument."""
     first, *others = types
     many = adc.vmap(f, (0, *(None for _ in others)))
-    return checked(OPTIMISE, many.trace((replace(first, ones=(False, *first.ones)), *others)).func)
+    return checked(OPTIMISE, many._trace((replace(first, ones=(False, *first.ones)), *others)).func)
 
 
 DERIVED = {"jvp": pushed, "hessian": hessian, "vmap": mapped}

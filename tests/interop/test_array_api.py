@@ -88,7 +88,7 @@ def test_arrays_in_containers():
 
 def test_arguments_are_not_copied():
     x = xp.asarray(np.arange(4.0))
-    assert np.shares_memory(signature.describe(loss.parameters[0], x)[1], np.from_dlpack(x))
+    assert np.shares_memory(signature.describe(loss._parameters[0], x)[1], np.from_dlpack(x))
 
 
 def test_arrays_of_two_libraries_are_refused():
@@ -132,7 +132,7 @@ def test_what_exports_dlpack_is_an_argument_a_cotangent_and_a_tangent():
     x = np.arange(3.0)
     given, ones = Exporter(x), Exporter(np.ones(3))
     assert np.array_equal(adc.grad(loss, "y")(given, 1.0 * x), np.sin(x))
-    assert np.shares_memory(signature.describe(loss.parameters[0], given)[1], x)
+    assert np.shares_memory(signature.describe(loss._parameters[0], given)[1], x)
     assert np.array_equal(adc.vjp(product, given, x)[1](ones)[0], x)
     assert np.array_equal(adc.jvp(product, (given, x), (ones, None))[1], x)
 
@@ -198,5 +198,5 @@ def test_arrays_on_a_device_are_its_kernels_arguments(monkeypatch):
             raise AssertionError("it is not read here")
 
     f, array = adc.compile("x * x", backend="cuda"), There()
-    monkeypatch.setattr(type(f), "bind", lambda self, args: SimpleNamespace(result=lambda: args))
+    monkeypatch.setattr(type(f), "_bind", lambda self, args: SimpleNamespace(result=lambda: args))
     assert f(array) == (array,)

@@ -23,8 +23,8 @@ def mapped(request, tmp_path):
 def test_a_file_is_read_where_it_is(mapped):
     memory, _ = mapped
     assert type(memory) is np.memmap
-    assert np.shares_memory(describe(f.parameters[1], memory)[1], memory)
-    assert np.shares_memory(describe(f.parameters[1], memory[10:500:2])[1], memory)
+    assert np.shares_memory(describe(f._parameters[1], memory)[1], memory)
+    assert np.shares_memory(describe(f._parameters[1], memory[10:500:2])[1], memory)
 
 
 def test_values_and_derivatives_are_those_of_an_array(mapped):

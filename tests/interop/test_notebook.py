@@ -128,8 +128,8 @@ def test_indexed_forms_are_what_is_computed(text, derive):
 
     f, args = derive(adc.compile(text)), INDEXED[text]
     results = f(*args)
-    types, values, _ = f.describe(args, {})
-    found = f.specialise(types)
+    types, values, _ = f._describe(args, {})
+    found = f._specialise(types)
     func, sizes = found.func, found.sizes(values)
     known = dict(zip(func.input_names, args, strict=True)) | dict(zip(func.size_names, sizes, strict=False))
     each = results if isinstance(results, tuple) else (results,)
@@ -270,12 +270,12 @@ def test_options(shell):
     shell.run_cell_magic("adc", "--static n,steps --backend numpy --memory 64MB", text)
     power = shell.user_ns["power"]
     assert power(2.0, 2, 3) == 256.0
-    assert power.backend == "numpy"
-    assert [p.name for p in power.parameters if p.static] == ["n", "steps"]
+    assert power._backend == "numpy"
+    assert [p.name for p in power._parameters if p.static] == ["n", "steps"]
     with pytest.raises(adc.Error, match="static names 'm'"):
         shell.run_cell_magic("adc", "--static m", text)
     shell.run_cell_magic("adc", "total --save t", "def total(x):\n    t = x * x\n    return sum(t * t)")
-    assert shell.user_ns["total"].save == ("t",)
+    assert shell.user_ns["total"]._save == ("t",)
 
 
 def test_cells_know_the_numbers_and_functions_of_others(shell):

@@ -108,8 +108,8 @@ def test_numbers_are_not_copied():
     w, x, _ = given()
     from adcompiler.runtime.arguments.signature import describe
 
-    assert np.shares_memory(describe(predict.parameters[0], w)[1], w.to_numpy())
-    assert np.shares_memory(describe(predict.parameters[1], x)[1], x.to_numpy())
+    assert np.shares_memory(describe(predict._parameters[0], w)[1], w.to_numpy())
+    assert np.shares_memory(describe(predict._parameters[1], x)[1], x.to_numpy())
 
 
 # -- labels that do not fit ----------

@@ -61,7 +61,7 @@ def has_oracles_value(program: Program, backend: str) -> None:
 def totalled(program: Program) -> Program:
     """The sum of all that a program returns, as a program of one more def."""
     f = adc.compile(program.source, backend="numpy")
-    names = [p.name for p in f.parameters]
+    names = [p.name for p in f._parameters]
     whole = {n for n, a in zip(names, program.args, strict=True) if type(a) is int}
     parameters = ", ".join(f"{n}: i64" if n in whole else n for n in names)
     value = f(*program.args)

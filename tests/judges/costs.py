@@ -35,10 +35,10 @@ class UnknownError(Exception):
 def ratios(f: adc.Function, args: Sequence[Any], scales: Sequence[int]) -> list[float]:
     """How many times the work of the value its value and gradient are, for each factor of all lengths. To the
     value's belong the elements of what it takes, whether it reads them or not: the gradient has as many."""
-    types, values, _ = f.describe(args, {})
-    lowered = f.trace(types)
-    positions = f.positions(None, types)
-    joint = run(SIMPLIFY, value_and_grad(lowered.func, f.inputs_of(positions, types), True))
+    types, values, _ = f._describe(args, {})
+    lowered = f._trace(types)
+    positions = f._positions(None, types)
+    joint = run(SIMPLIFY, value_and_grad(lowered.func, f._inputs_of(positions, types), True))
     value, gradient = (Program.of(p, "cpu") for p in (lowered, Lowered(joint, lowered.constraints, None)))
     sizes = value.sizes(values)
     found = []
@@ -54,9 +54,9 @@ def ratios(f: adc.Function, args: Sequence[Any], scales: Sequence[int]) -> list[
 
 def repeated(f: adc.Function, args: Sequence[Any], scale: int) -> list[str]:
     """The functions that several loops of a value and its gradient compute, as "exp (2 times)"."""
-    types, values, _ = f.describe(args, {})
-    lowered = f.trace(types)
-    joint = run(SIMPLIFY, value_and_grad(lowered.func, f.inputs_of(f.positions(None, types), types), True))
+    types, values, _ = f._describe(args, {})
+    lowered = f._trace(types)
+    joint = run(SIMPLIFY, value_and_grad(lowered.func, f._inputs_of(f._positions(None, types), types), True))
     program = Program(joint, "cpu", lowered.constraints)
     timed, counted = _counted(program, [n * scale for n in program.sizes(values)], values)
     found = {one: one.split()[0] for one in counted.repeated(timed.items)}

@@ -29,7 +29,7 @@ def is_float(value: Any) -> bool:
 def weighted(program: Program) -> Program:
     """The sum of all floats that a program returns, each with a weight, as one more def."""
     f = adc.compile(program.source)
-    names = [p.name for p in f.parameters]
+    names = [p.name for p in f._parameters]
     source = program.source.strip()
     if not source.startswith("def "):
         source = f"def {f.__name__}({', '.join(names)}):\n    return ({source})"

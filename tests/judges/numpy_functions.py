@@ -22,7 +22,7 @@ VALUES = {
 
 def arguments(source: str) -> list[np.ndarray]:
     """The values of a source's variables, in the order of its parameters."""
-    return [VALUES[p.name] for p in adc.compile(source).parameters]
+    return [VALUES[p.name] for p in adc.compile(source)._parameters]
 
 
 def numpy_value(source: str, names: Mapping[str, Any] = VALUES) -> Any:

@@ -24,7 +24,7 @@ PROGRAMS = {
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_expressions_say_what_a_call_computes(program: str) -> None:
     f = adc.compile(PROGRAMS[program])
-    kernel = CpuKernel(scheduled(run((*OPTIMISE, *KERNEL), f.trace(f._shown(())).func)))
+    kernel = CpuKernel(scheduled(run((*OPTIMISE, *KERNEL), f._trace(f._shown(())).func)))
     plan, writer = kernel.plan, Writer(kernel.kernel.arrays, kernel.plan.sizes, (), {})
     assert kernel.partitions
     for sizes in product((0, 1, 3, 100, 129, 5000, 100_000), (1, 2, 40, 9000)):

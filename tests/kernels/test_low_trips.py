@@ -63,7 +63,7 @@ def leaves(found: object) -> list[object]:
 def test_lengths_choose_the_kernel():
     f = adc.compile(STATE)
     f(*arguments(3))
-    kernels = f.specialise(f._last).executable
+    kernels = f._specialise(f._last).executable
     n, t = (kernels.general.kernel.plan.sizes.index(name) for name in "nt")
     sizes = [0] * len(kernels.general.kernel.plan.sizes)
 

@@ -384,8 +384,8 @@ def test_a_table_is_not_saved_in_each_iteration(name: str) -> None:
     x, y = np.linspace(-1, 1, 3), np.linspace(0.5, -0.5, 2)
     f = adc.compile(TABLES[name], backend="numpy")
     slope = adc.grad(f, (0, 1, 2))
-    types = slope.describe((x, y, 0.7), {})[0]
-    assert highest_rank(slope.specialise(types).func.roots) == 2
+    types = slope._describe((x, y, 0.7), {})[0]
+    assert highest_rank(slope._specialise(types).func.roots) == 2
     assert adc.check_grad(f, x, y, 0.7, order=2) < 1e-6
 
 

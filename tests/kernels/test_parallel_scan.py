@@ -166,5 +166,5 @@ def test_iterations_count_as_points() -> None:
     f = adc.compile(HORNER, backend="cpu")
     for m, parallel in ((2, False), (100, True)):
         f(np.ones(m), np.ones(5000))
-        program = f.specialise(f._last)
+        program = f._specialise(f._last)
         assert program.executable.general.in_parallel(program.sizes([np.ones(m), np.ones(5000)])) == parallel

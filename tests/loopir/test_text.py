@@ -78,7 +78,7 @@ def test_kernels_of_golden_programs(program):
 @pytest.mark.parametrize("program", GOLDEN, ids=lambda program: program.name)
 def test_types_of_kernels_of_golden_programs(program):
     f = adc.compile(program.text, static=program.static)
-    func = run((*OPTIMISE, *KERNEL), f.trace(f.describe(program.args, {})[0]).func)
+    func = run((*OPTIMISE, *KERNEL), f._trace(f._describe(program.args, {})[0]).func)
     kernel = CpuKernel(scheduled(func))
     params = [ArrayType(p.dtype, p.rank) if p.rank else p.dtype for p in kernel.source.params]
     verify_types(kernel.kernel.functions, params)

@@ -47,7 +47,7 @@ def arguments(n: int, m: int, dtype: type = np.float64) -> list[np.ndarray]:
 
 def tiles(f) -> list[list[bool]]:
     """For each function of the kernel of the last call whether its loops are tiled."""
-    kernel = f.specialise(f._last).executable.general.kernel
+    kernel = f._specialise(f._last).executable.general.kernel
     return [[isinstance(n, Tiled) for n in walk(function) if isinstance(n, For)]
             for function in kernel.transformed.values()]  # fmt: skip
 
@@ -113,7 +113,7 @@ def test_what_goes_against_a_layout_is_tiled():
 def test_blocks_have_whole_lines_of_the_cache():
     f = compiled(PROGRAMS["copy"])
     f(*arguments(10_000, 64))
-    (partition,) = f.specialise(f._last).executable.general.partitions
+    (partition,) = f._specialise(f._last).executable.general.partitions
     blocks, rows, *_ = partition.plan((10_000, 64))
     assert rows % LINE_NUMBERS == 0
     assert blocks > 1

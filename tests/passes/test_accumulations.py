@@ -68,7 +68,7 @@ def python(text):
 
 
 def loops(f):
-    func = run(SIMPLIFY, f.trace(f.describe(ARGS, {})[0]).func)
+    func = run(SIMPLIFY, f._trace(f._describe(ARGS, {})[0]).func)
     return {a.loop for a in arrays_of(func.roots) if isinstance(a, Item)}
 
 
@@ -81,7 +81,7 @@ def test_no_loop_is_left(name):
     assert not loops(gradient)
     depth = 3 if name == "products" else 2  # of the loops in the source
     for g in f, gradient:
-        made = run(KERNEL, run(OPTIMISE, run(SIMPLIFY, g.trace(g.describe(ARGS, {})[0]).func)))
+        made = run(KERNEL, run(OPTIMISE, run(SIMPLIFY, g._trace(g._describe(ARGS, {})[0]).func)))
         assert max(sum(not is_const(n) for n in a.domain) for a in arrays_of(made.roots)) <= depth
 
 

@@ -25,7 +25,7 @@ SHIFTED = {
 def test_no_array_of_places_is_stored(name: str) -> None:
     args = [RNG.normal(size=(6, 8)) for _ in range(2)]
     f = adc.value_and_grad(adc.compile(f"def f(x: f64[n, m], y: f64[n, m]):\n    return {SHIFTED[name]}"))
-    program = Program.of(f.trace(f.describe(tuple(args), {})[0]), "cpu")
+    program = Program.of(f._trace(f._describe(tuple(args), {})[0]), "cpu")
     made = program.executable.general.made
     assert [
         a for a in arrays_of(made.func.roots) if isinstance(a, Map) and a.rank and not is_float(a.dtype)

@@ -52,7 +52,7 @@ def test_float32():
 def test_the_gradient_of_weights_is_one_sum_over_iterations_and_cases():
     gradient = adc.grad(adc.compile(RECURRENT.format("f64")))
     args = arguments(5, 3, 2, 4)
-    func = gradient.trace(gradient.describe(args, {})[0]).func
+    func = gradient._trace(gradient._describe(args, {})[0]).func
     sums = [a for a in arrays_of(func.roots) if isinstance(a, Reduce) and a.op == "sum" and a.rank == 2]
     assert [len(a.reduced) for a in sums] == [2, 2, 2]  # x @ w, h @ u, (z * h) @ u
 
@@ -69,7 +69,7 @@ def test_so_are_those_of_weights_at_fixed_places_of_one_array():
     x, h, w, u = arguments(5, 3, 2, 4)
     args = x, h, np.stack([w, w + 0.1]), np.stack([u, u * 0.5])
     gradient = adc.grad(adc.compile(GATES))
-    func = gradient.trace(gradient.describe(args, {})[0]).func
+    func = gradient._trace(gradient._describe(args, {})[0]).func
     sums = [a for a in arrays_of(func.roots) if isinstance(a, Reduce) and a.op == "sum" and a.rank == 2]
     assert [len(a.reduced) for a in sums] == [2, 2, 2, 2]
     slow = adc.compile(GATES, backend="numpy")

@@ -30,7 +30,7 @@ def arguments(n: int, d: int, scales: int, weights: int) -> tuple[np.ndarray, ..
 
 def kernel(f: adc.Function, args: tuple[np.ndarray, ...]) -> CpuKernel:
     """The kernel of a call."""
-    program = f.specialise(f._last)
+    program = f._specialise(f._last)
     found = kernel_at(program.executable, program.sizes(args))
     assert isinstance(found, CpuKernel)
     return found

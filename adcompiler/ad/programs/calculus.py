@@ -131,6 +131,7 @@ class Modes:
     """Forward mode for derivatives by one variable, reverse mode for gradients."""
 
     def along(self, result: Array, tangents: Mapping[Array, Array], order: int) -> Array | None:
+        """The derivative of a result along tangents; None if it is zero."""
         if order >= TAYLOR_ORDER:
             return taylor((result,), tangents, order)[0][-1]
         found: Array | None = result
@@ -141,9 +142,11 @@ class Modes:
         return found
 
     def pull(self, result: Array, cotangent: Array, wanted: Sequence[Array]) -> list[Array | None]:
+        """The cotangents of the arrays in `wanted`; None for zero."""
         return vjp((result,), (cotangent,), wanted)
 
     def pointwise(self, result: Array, argument: Array) -> bool:
+        """Whether each entry of a result reads an argument at its own place only."""
         return pointwise(result, argument)
 
 

@@ -240,12 +240,12 @@ class Backward(Style):
         f = self.f
         if not keywords and (again := self._again(args)) is not None:
             return again
-        bound, cotangent = split_cotangent(f.__name__, f.parameters, args, keywords)
+        bound, cotangent = split_cotangent(f.__name__, f._parameters, args, keywords)
         if keywords or not PLAIN.issuperset(map(type, args)):
             return self._gathered(bound, cotangent)
         types, values, plain, _ = self.described(bound)
         wanted = dict.fromkeys(self._every(types), "sum")
-        program = f.program(types, values)
+        program = f._program(types, values)
         ready = _ready(program, values, plain, wanted, {}, 0, cotangent)
         found = _run(ready, 0)
         self.__call__ = _inline(program, ready, types, args, self._call) or self._call
@@ -271,7 +271,7 @@ class Backward(Style):
     def _gathered(self, bound: Sequence[Any], cotangent: Any) -> tuple[Any, ...]:
         """A call with arguments of any kind."""
         types, values, plain, wrapper = self.described(bound)
-        names = [p.name for p in self.f.parameters]
+        names = [p.name for p in self.f._parameters]
         needs = [n for each in zip(names, types, bound, firsts(types), strict=True) for n in needs_in(*each)]
         asking = [n for n in needs if n.asks()]
         order = max((depth(n.holder.p) for n in needs if isinstance(n.holder, DiffPair)), default=0)
@@ -284,7 +284,7 @@ class Backward(Style):
         wanted = {n: need.how for need in asking for n in need.floats} or {
             n: "sum" for n in self._every(types) if n not in spared
         }
-        program = self.f.program(types, values)
+        program = self.f._program(types, values)
         ready = _ready(program, values, plain, wanted, given, order, cotangent, wrapper)
         separate = order or wrapper is not None
         found = _wrapped(wrapper, _run(ready, order, {} if separate else _targets(asking, values)))
@@ -308,7 +308,7 @@ class Backward(Style):
 
     def _every(self, types: Types) -> tuple[int, ...]:
         """The inputs that have gradients where nobody says which."""
-        return self.f.inputs_of(self.f.positions(None, types), types)
+        return self.f._inputs_of(self.f._positions(None, types), types)
 
     def _everything(self, types: Types, found: Found) -> tuple[Any, ...]:
         """All gradients found, one entry an argument."""

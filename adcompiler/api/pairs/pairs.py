@@ -11,6 +11,7 @@ from adcompiler.eager.aggregates.call_cache import kernel_array
 from adcompiler.eager.graph.graph import is_variable
 from adcompiler.errors import Error, ShapeError
 from adcompiler.frames import public
+from adcompiler.public_types import Values
 from adcompiler.pytree.containers import leaves_in, mapped, opened
 from adcompiler.runtime.arguments.adapters import agree, is_adapted
 from adcompiler.runtime.arguments.signature import PLAIN
@@ -41,7 +42,7 @@ class DiffPair:
 
     @public
     def __init__(
-        self, p: Any = None, d: Any = None, accumulator: str = "sum", needs_grad: bool = True
+        self, p: Values = None, d: Values = None, accumulator: str = "sum", needs_grad: bool = True
     ) -> None:
         self.p, self.d, self.accumulator, self.needs_grad = p, d, accumulator, needs_grad
 
@@ -63,27 +64,27 @@ class DiffPair:
         return self._accumulator == "sum" and self.needs_grad and type(self.p) in PLAIN
 
     @property
-    def primal(self) -> Any:
+    def primal(self) -> Values:
         """The value, p."""
         return self.p
 
     @primal.setter
-    def primal(self, value: Any) -> None:
+    def primal(self, value: Values) -> None:
         self.p = value
 
     @property
-    def grad(self) -> Any:
+    def grad(self) -> Values:
         """The derivative, d."""
         return self.d
 
     @grad.setter
-    def grad(self, value: Any) -> None:
+    def grad(self, value: Values) -> None:
         self.d = value
 
     def __repr__(self) -> str:
         return f"DiffPair({self.p!r}, {self.d!r})"
 
-    def gather(self, found: Any) -> None:
+    def gather(self, found: Values) -> None:
         """Add the result of one `backward` to `d`: a gradient, or a list of contributions."""
         if type(found) is not float:
             found = copied(found)  # the caller gets what is gathered as well

@@ -53,7 +53,7 @@ class Style:
         how results go back; the types are the last ones."""
         values = [bare(a, primal) for a in bound]
         wrapper = wrapper_of(self.f, values, {})
-        found = self.f.describe(values, {})
+        found = self.f._describe(values, {})
         self.f._last = found[0]
         return *found, wrapper
 
@@ -72,11 +72,11 @@ class Forward(Style):
     @public
     def _call(self, *args: Any, **keywords: Any) -> Any:
         f = self.f
-        bound = bind(f.__name__, f.parameters, args, keywords)
+        bound = bind(f.__name__, f._parameters, args, keywords)
         types, values, plain, wrapper = self.described(bound)
         order = checked(max(1, *map(depth, bound)) if bound else 1)
-        given = tangents([p.name for p in f.parameters], bound, types, values, order, wrapper)
-        program = f.program(types, values)
+        given = tangents([p.name for p in f._parameters], bound, types, values, order, wrapper)
+        program = f._program(types, values)
         duals, inputs = on_dual_numbers(program, order, completed(given))
         found = duals.bind(coefficients(inputs, values, given), plain).run()
         structure, count = program.structure, len(found) >> order

@@ -29,7 +29,7 @@ from adcompiler.runtime.programs.splitting import SplitProgram
 def call_with_variables(function: Any, bound: Sequence[Any]) -> Any:
     """The results of a compiled function, as Variables nested like its results."""
     given = [mapped(lambda v: kernel_array(v) if is_variable(v) else v, a) for a in bound]
-    types, values, _ = function.describe(given, {})
+    types, values, _ = function._describe(given, {})
     args = arrays_of(types, bound)
     if any(isinstance(a, Column) for a in args):
         args = [column_of(a, v) if isinstance(a, Column) else a for a, v in zip(args, values, strict=True)]
@@ -39,14 +39,14 @@ def call_with_variables(function: Any, bound: Sequence[Any]) -> Any:
     else:
         run = _recorded(function, function.split().at(types, wanted, values), values)
     function._last = types  # what `show` shows
-    if function.call_cache is None:
-        function.call_cache = CallCache(function)
-    function.call_cache.keep(bound, types, run)
+    if function._call_cache is None:
+        function._call_cache = CallCache(function)
+    function._call_cache.keep(bound, types, run)
     return run(args, values)
 
 
 def _unrecorded(function: Any, types: Types, values: Sequence[Any]) -> Run:
-    found = function.specialise(types)
+    found = function._specialise(types)
     kernel = found.runner(found.sizes(values), values)
 
     def run(args: Sequence[Any], values: Sequence[Any]) -> Any:

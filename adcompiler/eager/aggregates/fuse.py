@@ -11,6 +11,7 @@ from adcompiler.eager.aggregates.pending import Graph, Trie
 from adcompiler.eager.graph.graph import state
 from adcompiler.errors import DtypeError
 from adcompiler.frames import public
+from adcompiler.public_types import AnyFunction
 from adcompiler.runtime.programs.backends import maker
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -21,7 +22,7 @@ def fuse(fn: F, /) -> F: ...
 @overload
 def fuse(*, backend: str = "cpu") -> Callable[[F], F]: ...
 @public
-def fuse(fn: Any = None, /, *, backend: str = "cpu") -> Any:
+def fuse(fn: AnyFunction = None, /, *, backend: str = "cpu") -> AnyFunction:
     """A function that runs like `fn`, with chains of operations on Variables compiled. Also a decorator.
 
     Python runs `fn` at every call. Operations on Variables are deferred until a value is needed (`bool`,

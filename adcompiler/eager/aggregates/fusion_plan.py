@@ -91,7 +91,7 @@ class Run:
             self.lengths = tuple(self.program.forward.sizes(values))
             self.kernel: Kernel = self.program.forward.runner(self.lengths, values)
         else:
-            found = function.specialise(types)
+            found = function._specialise(types)
             self.kernel = found.runner(found.sizes(values), values)
         wanted = [level.operands[k] for k in self.wanted]
         self.sources = [[k for k, c in enumerate(wanted) if c in reads] for reads in level.reads]

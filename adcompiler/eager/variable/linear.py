@@ -226,6 +226,7 @@ def frozen(where: Any) -> Any:
 
 
 def index_words(where: Any) -> str:
+    """An index as a message writes it."""
     parts = where if isinstance(where, tuple) else (where,)
     return ", ".join(_part_words(p) for p in parts)
 

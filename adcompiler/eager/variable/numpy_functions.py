@@ -78,6 +78,7 @@ def _axis(x: Any, axis: Any) -> str:
 
 
 def one_axis(x: Any, axis: Any, more: int = 0) -> int:
+    """An axis counted from 0; OutOfRangeError if an array with `more` axes has no such one."""
     rank = np.ndim(x) + more
     if not isinstance(axis, int | np.integer) or not -rank <= axis < rank:
         raise OutOfRangeError(f"there is no axis {axis!r}: the rank is {rank}", remedy="count axes from 0")

@@ -23,6 +23,7 @@ from adcompiler.eager.graph.provenance import begin
 from adcompiler.eager.variable.variable import Variable
 from adcompiler.errors import GraphError
 from adcompiler.frames import public
+from adcompiler.public_types import Values
 
 
 class Parameter(Variable):
@@ -32,7 +33,7 @@ class Parameter(Variable):
     """
 
     @public
-    def __init__(self, value: Any, requires_grad: bool = True, name: str | None = None) -> None:
+    def __init__(self, value: Values, requires_grad: bool = True, name: str | None = None) -> None:
         if is_variable(value):
             if value.requires_grad:
                 raise _another(value)
@@ -58,7 +59,7 @@ def _another(v: Variable) -> GraphError:
 
 
 @public
-def parameters(*objects: Any) -> list[Parameter]:
+def parameters(*objects: Values) -> list[Parameter]:
     """The Parameters in objects, each once, in the order in which they are found.
 
     The search covers attributes (also slots), lists, tuples, sets and the values of dicts, at any depth;

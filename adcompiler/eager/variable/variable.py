@@ -46,6 +46,7 @@ from adcompiler.fork import Locked
 from adcompiler.frames import public, shown
 from adcompiler.ir.types import NUMPY
 from adcompiler.ops.table import ALIASES, TABLE
+from adcompiler.public_types import Foreign, Values
 from adcompiler.runtime.arguments.adapters import as_numpy
 from adcompiler.runtime.arguments.refused import masked, refuse_masked
 from adcompiler.runtime.arguments.signature import DTYPE_OF
@@ -145,7 +146,7 @@ class Variable(Node):
 
     _assigned = 0  # when `.grad` was last assigned, by serial numbers
 
-    def __init__(self, value: Any, requires_grad: bool = False, name: str | None = None) -> None:
+    def __init__(self, value: Values, requires_grad: bool = False, name: str | None = None) -> None:
         if is_variable(value):
             raise GraphError(
                 f"{value.name} is a Variable already: a new one would lose its graph",
@@ -185,7 +186,7 @@ class Variable(Node):
 
     @value.setter
     @public
-    def value(self, value: Any) -> None:
+    def value(self, value: Values) -> None:
         if not self.is_leaf:
             raise GraphError(
                 f"{self.name} was computed: another value would contradict its graph",
@@ -376,7 +377,7 @@ class Variable(Node):
     @public
     def backward(
         self,
-        gradient: Any = None,
+        gradient: Values = None,
         retain_graph: bool | None = None,
         create_graph: bool = False,
         inputs: Variable | Sequence[Variable] | None = None,
@@ -528,7 +529,7 @@ class Variable(Node):
         raise missing(type(self).__name__, name)
 
     @public
-    def copy_(self, value: Any) -> Variable:
+    def copy_(self, value: Values) -> Variable:
         """Take these values, in place."""
         return mutation.assign(self, ..., value)
 
@@ -566,12 +567,12 @@ class Variable(Node):
         return view(self, found, lambda x: linear.reshape(x, lengths))
 
     @public
-    def astype(self, dtype: Any) -> Variable:
+    def astype(self, dtype: Foreign) -> Variable:
         """The values as float64 or float32; other types end the derivative."""
         return linear.convert(self, dtype)
 
     @public
-    def transpose(self, *axes: Any) -> Variable:
+    def transpose(self, *axes: Foreign) -> Variable:
         """The axes in another order, or in reverse."""
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
         return numpy_functions.moved(np.transpose, self, order) if order else self.T
@@ -589,11 +590,11 @@ class Variable(Node):
         take_array(".numpy()", copy, self)
         return copy
 
-    def tolist(self) -> Any:
+    def tolist(self) -> Values:
         """The values as Python numbers, in lists within lists."""
         return self.numpy().tolist()
 
-    def item(self) -> Any:
+    def item(self) -> Values:
         """The one value, as a Python number. Raises ShapeError if there are more."""
         try:
             number = self.data.item()

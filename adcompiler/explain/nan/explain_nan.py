@@ -23,13 +23,14 @@ from adcompiler.explain.nan.anomaly import NanError, anomaly
 from adcompiler.explain.nan.nan_program import explained, traced
 from adcompiler.explain.nan.nan_report import NanExplanation, finite
 from adcompiler.frames import public
+from adcompiler.public_types import AnyFunction, Values, Wrt
 from adcompiler.pytree.containers import leaves_in, mapped
 from adcompiler.pytree.kinds import Types
 from adcompiler.runtime.arguments.signature import ArgumentError
 
 
 @public
-def explain_nan(f: Any, *args: Any, wrt: Any = None) -> NanExplanation:
+def explain_nan(f: AnyFunction, *args: Values, wrt: Wrt = None) -> NanExplanation:
     """The first operation of `f(*args)`, or of its derivative, whose result is NaN or infinite.
 
     f     a compiled function, which may be a derivative itself: `explain_nan(adc.grad(f), x)` examines second
@@ -45,7 +46,7 @@ def explain_nan(f: Any, *args: Any, wrt: Any = None) -> NanExplanation:
         return _eager(f, args, wrt)
     f = compiled("explain_nan", f)
     given = [mapped(lambda v: v.data if is_variable(v) else v, a) for a in args]
-    types, values, _ = f.describe(given, {})
+    types, values, _ = f._describe(given, {})
     wanted = _wanted(f, wrt, types)
     kernel = _by_kernels(f, given, wrt, bool(wanted))
     program = traced(f, types, values, wanted)
@@ -55,9 +56,9 @@ def explain_nan(f: Any, *args: Any, wrt: Any = None) -> NanExplanation:
 def _wanted(f: Function, wrt: Any, types: Types) -> tuple[int, ...]:
     """The inputs that are differentiated by; none where there is nothing to differentiate."""
     if wrt is None:
-        floats = [k for k, t in enumerate(types) if f.inputs_of((k,), types)]
-        return f.inputs_of(floats, types) if floats else ()
-    return f.inputs_of(f.positions(wrt, types), types)
+        floats = [k for k, t in enumerate(types) if f._inputs_of((k,), types)]
+        return f._inputs_of(floats, types) if floats else ()
+    return f._inputs_of(f._positions(wrt, types), types)
 
 
 def _by_kernels(f: Function, args: Sequence[Any], wrt: Any, gradients: bool) -> list[Any]:

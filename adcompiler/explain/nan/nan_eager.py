@@ -61,6 +61,7 @@ class EagerFinder:
         self.derived = root is not None  # the operation is part of a derivative of what stands there
 
     def forward(self, results: Sequence[Any]) -> NanExplanation:
+        """Why a result of an operation is not finite."""
         k = next(k for k, r in enumerate(results) if has(self.bad, r))
         data = results[k].data
         index = _first(self.bad(data))
@@ -78,6 +79,7 @@ class EagerFinder:
         return self._explanation("forward", head, value, index, operands, None, met)
 
     def backward(self, given: Sequence[Any], found: Sequence[Any]) -> NanExplanation:
+        """Why a gradient that an operation returned is not finite."""
         k = next(k for k, g in enumerate(found) if g is not None and has(self.bad, g))
         data = found[k].data
         index = _first(self.bad(data))
@@ -283,7 +285,7 @@ def _within(found: NanExplanation, where: str) -> NanExplanation:
 def _program(call: Called, given: Values | None) -> tuple[TracedProgram, list[np.ndarray]]:
     """The program of a call; with cotangents of its results also their gradients, and these cotangents."""
     with tracking() as table:
-        lowered = call.function.trace(call.types)
+        lowered = call.function._trace(call.types)
         func = lowered.func
         sizes = Program.of(lowered, "numpy").sizes(call.values)
         if given is None:

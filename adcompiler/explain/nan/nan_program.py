@@ -33,7 +33,7 @@ class TracedProgram(NamedTuple):
 def traced(f: Function, types: Types, values: Sequence[Any], wanted: Sequence[int]) -> TracedProgram:
     """The program for these types with its gradients, and where its operations come from."""
     with tracking() as table:
-        lowered = f.trace(types)
+        lowered = f._trace(types)
         func, count = with_gradients(lowered.func, wanted)
     return TracedProgram(func, count, table, Program.of(lowered, "numpy").sizes(values))
 

@@ -397,6 +397,7 @@ def _at_index(operand: Operand) -> str:
 
 
 def is_number(text: str) -> bool:
+    """Whether a text is a number."""
     try:
         float(text)
     except ValueError:

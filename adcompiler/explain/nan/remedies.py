@@ -88,6 +88,7 @@ class Failure(NamedTuple):
         return f"{prefix}{name}({', '.join(args)})"
 
     def where(self, condition: str, then: str, otherwise: str = "0") -> str:
+        """The text of a `where` that avoids the failure."""
         return self.call("where", condition, then, otherwise)
 
     def guarded(self, condition: str, x: str, safe: str = "1") -> str:

@@ -101,9 +101,9 @@ def explore(
     with `assembles`, the assembly, for which LLVM compiles each program."""
     programs = _programs(f, types, wrt)
     source = programs.value.source or _without_source(f)
-    is_cuda = f.backend.startswith("cuda")
+    is_cuda = f._backend.startswith("cuda")
     kernels = {
-        title: Kernel(func, programs.table_of(title), f.backend)
+        title: Kernel(func, programs.table_of(title), f._backend)
         for title, func in programs.all.items()
         if not is_cuda
     }
@@ -144,10 +144,10 @@ def _signature(func: Func) -> str:
 def _programs(f: Traceable, types: Types, wrt: Any) -> Programs:
     """The programs, made anew so that the origins of their nodes are known."""
     with tracking() as table:
-        value = f.trace(types).func
+        value = f._trace(types).func
         if not _is_differentiable(f, value, types, wrt):
             return Programs(value, table)
-        again = SplitFunction(f, wrt, f.save)
+        again = SplitFunction(f, wrt, f._save)
         again.lengths = f.split(wrt).lengths
         split = again.at(types)
     parts = split.parts
@@ -164,7 +164,7 @@ def _programs(f: Traceable, types: Types, wrt: Any) -> Programs:
 def _is_differentiable(f: Traceable, value: Func, types: Types, wrt: Any) -> bool:
     """Whether there are gradients. Error for parameters that are asked for and have none."""
     try:
-        positions = f.positions(wrt, types)
+        positions = f._positions(wrt, types)
     except DtypeError:
         if wrt is not None:
             raise
@@ -196,7 +196,7 @@ def _title(forward: Func, usual: Pattern, present: Pattern) -> str:
 
 def _source_column(f: Traceable, places: Places) -> Column:
     name, first = places.source.name, places.source.first_line
-    begin = first if f.closure is None else f.closure.definition.span.line + first - 1
+    begin = first if f._closure is None else f._closure.definition.span.line + first - 1
     tab = replace(_tab("source", places.listing()), first=first, begin=begin)
     return Column("source", "Source", "" if name.startswith("<") else name, [tab])
 

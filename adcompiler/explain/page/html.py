@@ -29,14 +29,14 @@ def page(f: Any, args: Sequence[Any] = (), wrt: Any = None) -> str:
     last call, else those of annotations, else for scalars."""
     if not args:
         return document(explore(f, f._shown(()), wrt))
-    types, values, _ = f.describe(args, {})
+    types, values, _ = f._describe(args, {})
     return document(explore(f, types, wrt, values))
 
 
 def embedded(f: Any, types: Types) -> str | None:
     """The page for a notebook, folded, without what takes long: assembly and rooflines. None for long
     programs and those with loops, of which all takes long."""
-    func = f.trace(types).func
+    func = f._trace(types).func
     arrays = arrays_of(func.roots)
     size = len(elements_of(e for a in arrays for e in a.elements))
     if size > MOST_EMBEDDED or any(isinstance(a, Item) for a in arrays):

@@ -122,6 +122,7 @@ class Search:
         return found
 
     def cut(self, step: Step | None, edge: Edge, why: str) -> Iterator[Cut]:
+        """The cut at an edge, if gradients of the target flow to it."""
         if why == "leaf":
             yield from self.of_leaf(edge)
         elif why == "reset":
@@ -171,6 +172,7 @@ class Search:
         return self.cached[serial]
 
     def leads_edge(self, edge: Edge) -> bool:
+        """Whether an edge leads to the target."""
         seen: set[int] = set()
         work = [edge]
         while work:
@@ -206,6 +208,7 @@ class Search:
                 return
 
     def at(self, t: Taken, certain: bool) -> Cut:
+        """The cut where a value was taken out of a Variable."""
         value = str(t.value) if not isinstance(t.value, ref) else "the array"
         return Cut(t.how, t.place, value, f"{value} <- {t.call}", certain)
 
@@ -218,6 +221,7 @@ class Search:
         return None if roots is None else self.masked(roots)
 
     def leads_variable(self, v: Variable) -> bool:
+        """Whether a Variable leads to the target."""
         return (
             self.leads(v.serial, v.entry)
             if v.entry is not None

@@ -21,6 +21,7 @@ from adcompiler.errors import Source, Span
 from adcompiler.explain.limits import MOST_CUTS, MOST_STEPS, STEP_COLUMNS
 from adcompiler.explain.why.cut_search import Cut, Search, Step, blocked, unnamed
 from adcompiler.frames import public
+from adcompiler.public_types import Values
 from adcompiler.runtime.reports.cut_words import words
 from adcompiler.runtime.reports.why_compiled import of_program, shown
 
@@ -38,7 +39,7 @@ class Why(str):
 
 
 @public
-def why_none(output: Any, input: Any) -> Why:
+def why_none(output: Values, input: Values) -> Why:
     """Explain why the gradient of `output` with respect to `input` is None: where the path was cut, by which
     line, and what to write instead; or that it is not None.
 

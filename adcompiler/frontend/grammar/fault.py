@@ -15,6 +15,7 @@ class Fault(Exception):  # noqa: N818 (it never leaves this package)
         self.span, self.cause, self.remedy = span, cause, remedy
 
     def error(self, source: Source) -> Error:
+        """The error that shows the source."""
         return self.kind(self.cause, remedy=self.remedy, source=source, span=self.span)
 
 

@@ -23,6 +23,7 @@ class Layout:
     always_accept = ("NEWLINE",)
 
     def process(self, stream: Iterator[Token]) -> Iterator[Token]:
+        """The tokens, with those for indentation: Lark calls this."""
         levels: list[str] = []  # the indentation of each open block
         depth = 0  # the depth of brackets, which join lines
         newline: Token | None = None  # the latest newline, until another token follows

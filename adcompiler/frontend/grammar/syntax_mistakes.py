@@ -74,6 +74,7 @@ class Context:
 
     @property
     def kind(self) -> str:
+        """The kind of the token that does not fit."""
         return self.token.type
 
     @property
@@ -84,6 +85,7 @@ class Context:
 
     @property
     def after_operand(self) -> bool:
+        """Whether the token stands behind an operand."""
         last = self.last
         return last.type in _ENDS if isinstance(last, Token) else isinstance(last, tree.Expression)
 
@@ -98,6 +100,7 @@ class Context:
         return -1
 
     def in_parameters(self) -> bool:
+        """Whether the token is among the parameters of a definition."""
         place = self.opening()
         return place >= 2 and getattr(self.stack[place - 2], "type", "") == "DEF"
 
@@ -113,6 +116,7 @@ class Context:
         return ""
 
     def fault(self, cause: str, remedy: str, at: Any = None) -> Fault:
+        """The fault at a token, by default at that which does not fit."""
         return Fault(span_of(self.token if at is None else at), cause, remedy)
 
 

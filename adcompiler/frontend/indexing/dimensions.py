@@ -143,6 +143,7 @@ class Dimensions:
             self.differ(what, wanted, axis.length, span)
 
     def differ(self, what: str, one: Element, other: Element, span: Span) -> None:
+        """Refuse two lengths that differ."""
         lengths = f"{self.context.sizes.describe(one)} and {self.context.sizes.describe(other)}"
         self.context.fail(ShapeError, f"{what}: the lengths {lengths} differ", span, FIT)
 

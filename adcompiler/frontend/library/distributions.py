@@ -63,6 +63,7 @@ class Distribution:
 
     @property
     def discrete(self) -> bool:
+        """Whether its values are integers."""
         return "x: whole(" in self.text
 
     @cached_property

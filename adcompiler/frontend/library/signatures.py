@@ -52,6 +52,7 @@ class Parameter:
 
     @property
     def optional(self) -> bool:
+        """Whether a call may leave it out."""
         return self.default is not REQUIRED
 
 
@@ -65,6 +66,7 @@ class Call:
     first: Value | None = None
 
     def array(self, x: AnyValue) -> Value:
+        """A value as an array."""
         return array(self.context, self.name, x, self.span)
 
 

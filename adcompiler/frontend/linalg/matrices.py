@@ -40,6 +40,7 @@ def index(value: Value, axis: int) -> Element:
 
 
 def shifted(element: Element, by: int) -> Element:
+    """An element plus a number."""
     return combine("add" if by >= 0 else "subtract", element, const(abs(by), "i64"))
 
 

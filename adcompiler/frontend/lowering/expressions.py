@@ -128,11 +128,13 @@ def evaluated(
 
 
 def literal(context: Context, node: tree.Number | tree.Text, scope: Scope) -> Steps:
+    """A number or a text."""
     return node.value
     yield node  # unreachable: makes this function a generator
 
 
 def name(context: Context, node: tree.Name, scope: Scope) -> Steps:
+    """The value of a name."""
     if node.id in scope:
         value = scope[node.id]
         if isinstance(value, Foreign):
@@ -151,6 +153,7 @@ def name(context: Context, node: tree.Name, scope: Scope) -> Steps:
 
 
 def unary(context: Context, node: tree.Unary, scope: Scope) -> Steps:
+    """An operator with one operand."""
     operand = yield node.operand
     match node.op:
         case "+":
@@ -166,6 +169,7 @@ def unary(context: Context, node: tree.Unary, scope: Scope) -> Steps:
 
 
 def subscripted(context: Context, node: tree.Subscript, scope: Scope) -> Steps:
+    """A subscript."""
     if (join := joins(node, scope)) is not None:
         return (yield from joined(context, join, node))
     value = yield node.value
@@ -208,6 +212,7 @@ def indices(context: Context, node: tree.Subscript) -> Steps:
 
 
 def binary(context: Context, node: tree.Binary, scope: Scope) -> Steps:
+    """An operator with two operands."""
     left = yield node.left
     right = yield node.right
     context.aliases.read(left, named(node.left), node.left.span)  # the right side may have stored to it
@@ -240,6 +245,7 @@ def operator(context: Context, symbol: str, span: Span) -> str:
 
 
 def compare(context: Context, node: tree.Compare, scope: Scope) -> Steps:
+    """A chain of comparisons."""
     left = yield node.operands[0]
     result: AnyValue = None
     displays = [is_display(operand, context.repeated) for operand in node.operands]
@@ -289,6 +295,7 @@ def member(context: Context, item: AnyValue, items: AnyValue, span: Span) -> Any
 
 
 def boolean(context: Context, node: tree.Boolean, scope: Scope) -> Steps:
+    """`and`, `or`."""
     result = yield node.operands[0]
     for operand in node.operands[1:]:
         if is_number(result) and bool(result) == (node.op == "or"):
@@ -311,6 +318,7 @@ def reached(op: str, left: AnyValue) -> tuple[Element, ...]:
 
 
 def ternary(context: Context, node: tree.Ternary, scope: Scope) -> Steps:
+    """`a if b else c`."""
     test = yield node.test
     if not isinstance(test, Value):
         return (yield node.then if test else node.otherwise)
@@ -327,6 +335,7 @@ def ternary(context: Context, node: tree.Ternary, scope: Scope) -> Steps:
 
 
 def sequence(context: Context, node: tree.Sequence, scope: Scope) -> Steps:
+    """A list or a tuple."""
     items = []
     for item in node.items:
         items.append((yield item))
@@ -334,6 +343,7 @@ def sequence(context: Context, node: tree.Sequence, scope: Scope) -> Steps:
 
 
 def attribute(context: Context, node: tree.Attribute, scope: Scope) -> Steps:
+    """An attribute of a value."""
     if (whole := dotted(node)) in scope:  # a module captured from around the function
         return (yield tree.Name(node.span, whole or ""))
     if (prefix := library(node, scope)) is not None:
@@ -378,6 +388,7 @@ def part(context: Context, value: AnyValue, node: tree.Attribute) -> AnyValue:
 
 
 def call_of(context: Context, node: tree.Call, scope: Scope) -> Steps:
+    """A call."""
     if is_partial(node, scope):
         function = function_named(node.arguments[0], scope)
         return (yield from differentiated(context, node, function, scope, context.body))

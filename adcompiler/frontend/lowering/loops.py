@@ -95,6 +95,7 @@ class Carries:
             scope[name] = self.nested(self.before[name], rest)
 
     def type_of(self, value: AnyValue) -> CarriedType:
+        """The type with which a value is carried."""
         if not isinstance(value, Value):
             return CarriedType(self.context.meet((value,))[0], (), (), True)
         return CarriedType(value.dtype, value.shape, tuple(open_axes(value.element)), value.weak)
@@ -111,6 +112,7 @@ class Carries:
         return [fresh(t.dtype, self.whole_shape(t)) for t in self.types]
 
     def whole_shape(self, kind: CarriedType) -> Shape:
+        """The shape of the array that is carried for a type."""
         return tuple(self.context.binders.lengths[a] for a in kind.lead) + kind.shape
 
     def values(self, arrays: Sequence[Array]) -> list[Value]:
@@ -121,6 +123,7 @@ class Carries:
         ]
 
     def lead(self, kind: CarriedType) -> tuple[Element, ...]:
+        """The axes in front of an array that is carried: those that are open."""
         lengths = self.context.binders.lengths
         return tuple(ZERO if unit(lengths[a]) else Index(a) for a in kind.lead)
 
@@ -183,6 +186,7 @@ class Carries:
                 self.context.fail(ShapeError, cause, self.span, LENGTH)
 
     def changed(self, name: str, before: int, after: int) -> None:
+        """Refuse a name whose rank the loop changes."""
         cause = f"{name} has rank {before} before the loop and {after} after an iteration"
         self.context.fail(ShapeError, cause, self.span, KEEP)
 

@@ -643,6 +643,7 @@ def default(context: Context, parameter: tree.Parameter, scope: Scope) -> AnyVal
 
 
 def never_returns(closure: Closure) -> NoReturn:
+    """Refuse a function that ends without a result."""
     raise ParseError(
         f"{closure.definition.name} ends without a return", remedy="return at least one value",
         source=closure.source, span=closure.definition.span,

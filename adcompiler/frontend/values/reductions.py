@@ -147,6 +147,7 @@ def norm(context: Context, x: Value, axes: tuple[int, ...] | None, keepdims: boo
 def logsumexp(
     context: Context, x: Value, axes: tuple[int, ...] | None, keepdims: bool, span: Span
 ) -> AnyValue:
+    """`log(sum(exp(x)))` over axes, without overflow."""
     return context.reduce("logsumexp", context.elementwise("multiply", (x, 1.0), span), axes, keepdims, span)
 
 

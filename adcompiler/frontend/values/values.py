@@ -81,10 +81,12 @@ class Value:
 
     @property
     def dtype(self) -> Dtype:
+        """The type of its elements."""
         return self.element.dtype
 
     @property
     def rank(self) -> int:
+        """The number of its axes."""
         return len(self.shape)
 
 
@@ -120,6 +122,7 @@ class Closure:
 
     @property
     def name(self) -> str:
+        """The name of the definition."""
         return self.definition.name
 
 

@@ -77,12 +77,12 @@ def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any], keep: bool = 
 def pushed(f: Function, args: Sequence[Any], directions: dict[int, Any], value: bool, keep: bool) -> Any:
     """The tangent of `f` along directions of some parameters, after its value if that is wanted."""
     types, values = described(f, args)
-    f.positions(tuple(directions), types)  # raises for other types than floats
+    f._positions(tuple(directions), types)  # raises for other types than floats
     for k, direction in directions.items():  # each with the shape and structure of its argument
-        floats = [values[n] for n in f.inputs_of((k,), types)]
-        like(mapped(placeholder, direction), floats, types[k], f.parameters[k].name)
+        floats = [values[n] for n in f._inputs_of((k,), types)]
+        like(mapped(placeholder, direction), floats, types[k], f._parameters[k].name)
     wrt = tuple(directions)
-    tangent = f.derived(("dask jvp", wrt, value), lambda: Tangent(f, wrt, value))
+    tangent = f._derived(("dask jvp", wrt, value), lambda: Tangent(f, wrt, value))
     return Blockwise(tangent, keep)(*args, *directions.values())
 
 
@@ -97,10 +97,10 @@ def vjp(
     blocks of the value: the pullback recomputes what it needs.
     """
     f = compiled("adc.dask.vjp", f)
-    args = tuple(bind(f.__name__, f.parameters, args, {}))
+    args = tuple(bind(f.__name__, f._parameters, args, {}))
     types, values = described(f, args)
-    positions = f.positions(wrt, types)
-    lowered = f.specialise(types, values)
+    positions = f._positions(wrt, types)
+    lowered = f._specialise(types, values)
     value = Blockwise(f, keep)(*args)
     return value, partial(_pulled, f, positions, keep, args, lowered, value)
 
@@ -123,7 +123,7 @@ def _pulled(
         if c is not None:
             check_cotangent(name, c, result)
     present = tuple(c is not None for c in given)
-    pulled = f.derived(("dask vjp", wrt, present), lambda: Pullback(f, wrt, lowered, present))
+    pulled = f._derived(("dask vjp", wrt, present), lambda: Pullback(f, wrt, lowered, present))
     pairs = [(c, NUMPY[r.dtype]) for c, r in zip(given, results, strict=True) if c is not None]
     seeds = [c.astype(dtype) if is_lazy(c) else np.asarray(c, dtype) for c, dtype in pairs]
     found: tuple[Any, ...] = Blockwise(pulled, keep)(*args, *seeds)
@@ -151,22 +151,22 @@ class Pullback(Derived):
     ) -> None:
         self.present = present
         named = zip(lowered.func.result_names, present, strict=True)
-        names = distinct([f"d{n}" for n, here in named if here], [p.name for p in of.parameters])
+        names = distinct([f"d{n}" for n, here in named if here], [p.name for p in of._parameters])
         super().__init__(of, wrt, "vjp", tuple(Parameter(n, False, False) for n in names))
 
-    def with_integer_lists(self, types: Types) -> Types:
-        count = len(self.of.parameters)
-        return (*self.of.with_integer_lists(types[:count]), *types[count:])
+    def _with_integer_lists(self, types: Types) -> Types:
+        count = len(self._of._parameters)
+        return (*self._of._with_integer_lists(types[:count]), *types[count:])
 
-    def trace(self, types: Types) -> Lowered:
-        count = len(self.of.parameters)
-        lowered = self.of.trace(types[:count])
-        wanted = self.of.inputs_of(self.wrt, types[:count])
+    def _trace(self, types: Types) -> Lowered:
+        count = len(self._of._parameters)
+        lowered = self._of._trace(types[:count])
+        wanted = self._of._inputs_of(self._wrt, types[:count])
         made, _ = pullback(lowered.func, wanted, self.present, zeros=True)
-        return self.lowered(lowered, made.with_(name=self.__name__), self.places(self.wrt, types[:count]))
+        return self._lowered(lowered, made.with_(name=self.__name__), self._places(self._wrt, types[:count]))
 
 
 def described(f: Function, args: Sequence[Any]) -> tuple[Types, list[Any]]:
     """The types of arguments, and arrays without memory in their place."""
-    types, values, _ = f.describe([mapped(placeholder, a) for a in args], {}, rows=False)
+    types, values, _ = f._describe([mapped(placeholder, a) for a in args], {}, rows=False)
     return types, values

@@ -82,6 +82,7 @@ class Graph:
     def dask_array(
         self, name: str, tasks: dict[Any, Any], needs: Sequence[Any], chunks: Any, dtype: Any
     ) -> Any:
+        """A Dask array of the results of a stage."""
         from dask.array import Array as DaskArray
         from dask.highlevelgraph import HighLevelGraph
 
@@ -130,9 +131,11 @@ class Graph:
         return (*point[:axis], k, *point[axis + 1 :]) if 0 <= k < len(self.chunks[stage.grid[axis]]) else None
 
     def source(self, array: Array) -> Any:
+        """A stored array as the current pass reads it."""
         return self.bound[array] if isinstance(array, Input) else self.arrays[array]
 
     def grid_chunks(self, stage: Stage) -> tuple[Chunks, ...]:
+        """The chunks along the axes of the blocks of a stage."""
         return tuple((1,) * len(self.chunks[n]) for n in stage.grid)
 
     def lengths(self, stage: Stage, point: Index) -> Iterator[int]:
@@ -232,6 +235,7 @@ class Graph:
         return [self.guarded(a, holds, list(words)) for a in found] if holds else found
 
     def guarded(self, array: Any, holds: Sequence[Any], words: list[tuple[type[Error], str, str]]) -> Any:
+        """An array that raises the error of the first check that fails when it is computed."""
         name = f"checked-{array.name}"
         keys = [(h.name,) for h in holds]
         points = product(*map(range, array.numblocks))

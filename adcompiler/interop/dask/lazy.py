@@ -49,9 +49,10 @@ class Blockwise:
 
     def __init__(self, f: Function, keep: bool = False) -> None:
         self.f, self.keep = compiled("adc.dask", f), keep
-        if self.f.backend.partition(":")[0] not in BACKENDS:
+        if self.f._backend.partition(":")[0] not in BACKENDS:
             raise Error(
-                f"adc.dask runs on CPUs, but {f.__name__} is compiled for {f.backend}", remedy='backend="cpu"'
+                f"adc.dask runs on CPUs, but {f.__name__} is compiled for {f._backend}",
+                remedy='backend="cpu"',
             )
         self.partitions: dict[tuple[Any, ...], Partition] = {}
 
@@ -61,9 +62,9 @@ class Blockwise:
     @public
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         dask_array()
-        bound = bind(self.f.__name__, self.f.parameters, args, keywords)
-        types, values, _ = self.f.describe([mapped(placeholder, a) for a in bound], {}, rows=False)
-        found = self.f.specialise(types, values)
+        bound = bind(self.f.__name__, self.f._parameters, args, keywords)
+        types, values, _ = self.f._describe([mapped(placeholder, a) for a in bound], {}, rows=False)
+        found = self.f._specialise(types, values)
         given = [a if is_lazy(a) else v for a, v in zip(leaves_of(types, bound), values, strict=True)]
         refuse_computed(found, given)
         sizes = found.sizes(values)
@@ -83,7 +84,7 @@ class Blockwise:
             self.partitions[key] = partition(func, numbers, lambda n: length(n, sizes))
         plan = self.partitions[key]
         fitted = {i: fit(i, value, chunks) for i, value in zip(func.inputs, given, strict=True)}
-        backend = BACKENDS[self.f.backend.partition(":")[0]]
+        backend = BACKENDS[self.f._backend.partition(":")[0]]
         token = tokenize(text, backend, self.keep, list(fitted.values()))
         values: dict[Array, Any] = dict(zip(plan.inputs, fitted.values(), strict=True))
         graph = Graph(token, backend, plan, sizes, chunks, values, self.keep)
@@ -167,7 +168,7 @@ def blockwise(f: Function, keep: bool = False) -> Blockwise:
 
 def call(function: Function, bound: Sequence[Any]) -> Any:
     """A call of a compiled function with Dask arrays: lazily, block by block."""
-    blockwise: Blockwise = function.derived("dask", lambda: Blockwise(function))
+    blockwise: Blockwise = function._derived("dask", lambda: Blockwise(function))
     return blockwise(*bound)
 
 

@@ -41,25 +41,26 @@ def canonical(dtype: Dtype) -> np.dtype:
 
 def described(f: Function, args: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Types, list[Any]]:
     """The types of a call, and the arrays in its arguments: one for each input."""
-    bound = bind(f.__name__, f.parameters, args, keywords)
-    pairs = list(zip(f.parameters, bound, strict=True))
+    bound = bind(f.__name__, f._parameters, args, keywords)
+    pairs = list(zip(f._parameters, bound, strict=True))
     given = tuple(_known(f, p, a) if p.static else _gathered(a, p.name) for p, a in pairs)
     shown = [
-        a if p.static else mapped_by_path(_array, p.name, a) for p, a in zip(f.parameters, given, strict=True)
+        a if p.static else mapped_by_path(_array, p.name, a)
+        for p, a in zip(f._parameters, given, strict=True)
     ]
-    types, _, _ = f.describe(shown, {}, rows=False)
+    types, _, _ = f._describe(shown, {}, rows=False)
     _check_doubles(f, types)
     leaves = arrays_of(types, given)
     rest = iter(leaves)
-    weak = tuple(_weakened(k, rest, p.integer) for k, p in zip(types, f.parameters, strict=True))
+    weak = tuple(_weakened(k, rest, p.integer) for k, p in zip(types, f._parameters, strict=True))
     return weak, leaves
 
 
 def _check_doubles(f: Function, types: Types) -> None:
     """Refuse float32 for a parameter annotated as float64, if JAX does not have float64."""
-    if f.closure is None or canonical("f64") == NUMPY["f64"]:
+    if f._closure is None or canonical("f64") == NUMPY["f64"]:
         return
-    for parameter, kind in zip(f.closure.definition.parameters, types, strict=False):
+    for parameter, kind in zip(f._closure.definition.parameters, types, strict=False):
         wanted = declared(parameter)
         double = wanted is not None and wanted.dtype == "f64" and not wanted.weak
         if double and getattr(kind, "dtype", None) == "f32":

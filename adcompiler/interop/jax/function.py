@@ -31,7 +31,7 @@ class JaxFunction:
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """The results as JAX arrays, nested like the function's."""
         types, leaves = described(self.of, args, keywords)
-        found = self.of.specialise(types)
+        found = self.of._specialise(types)
         sizes = lengths(self.of, found, leaves)
         program = found.for_lengths(found.lengths.all_known(sizes), alone=True)
         return unflatten(found.structure, call(program, sizes, operands(leaves, types)))

@@ -33,7 +33,7 @@ Site = tuple[At, Any]  # the program of a call, at its lengths, and the structur
 
 def of(function: Any) -> TorchFunction:
     """A compiled function for PyTorch; the same one for each function."""
-    made: TorchFunction = function.derived("torch", lambda: TorchFunction(function))
+    made: TorchFunction = function._derived("torch", lambda: TorchFunction(function))
     return made
 
 
@@ -44,7 +44,7 @@ class TorchFunction(Guarded):
         self.function = function
         self.__name__ = self.__qualname__ = function.__name__
         self.__doc__ = function.__doc__
-        self.by_value = any(p.static for p in function.parameters)
+        self.by_value = any(p.static for p in function._parameters)
         self.sites: Memo[Any, Site] = Memo()  # looking up types takes longer than small kernels
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -59,7 +59,7 @@ class TorchFunction(Guarded):
     @public
     def call(self, *args: Any, **keywords: Any) -> Any:
         """The results for tensors, nested like the function's."""
-        return self.call_in_order(bind(self.function.__name__, self.function.parameters, args, keywords))
+        return self.call_in_order(bind(self.function.__name__, self.function._parameters, args, keywords))
 
     def call_in_order(self, args: Sequence[Any]) -> Any:
         """A call with the arguments in order."""
@@ -95,7 +95,7 @@ class TorchFunction(Guarded):
         """The site of a call, and the tensors and numbers that its program takes. The site is cached under
         the key if these are the `plain` leaves of the arguments."""
         site, values, types = self.located(bound)
-        found = self.function.specialise(types)
+        found = self.function._specialise(types)
         fixed = all(type(n) is int for n in site[0].sizes) and not found.func.counts
         same = len(plain) == len(values) and all(map(is_, plain, values))
         if key is not None and fixed and same:
@@ -116,11 +116,11 @@ class TorchFunction(Guarded):
         function = self.function
         if torch._C._get_tracing_state():
             refuse_trace()
-        pairs = zip(function.parameters, bound, strict=True)
+        pairs = zip(function._parameters, bound, strict=True)
         given = [a if p.static else mapped(partial(_taken, f"the argument {p.name!r}"), a) for p, a in pairs]
-        types, arrays, _ = function.describe([mapped(placeholder, a) for a in given], {})
+        types, arrays, _ = function._describe([mapped(placeholder, a) for a in given], {})
         leaves = arrays_of(types, given)
-        found = function.specialise(types, arrays)
+        found = function._specialise(types, arrays)
         values = [_value(leaf, array) for leaf, array in zip(leaves, arrays, strict=True)]
         check_devices(found.func.input_names, values, self.function)
         return types, values, found

@@ -138,7 +138,7 @@ def check_devices(names: Sequence[str], values: Sequence[Any], function: Any) ->
             remedy=f"move them to one: {second}.to({first}.device)",
         )
     for device, name in found.items():
-        runs = ("cpu", "meta", "cuda") if function.backend.startswith("cuda") else ("cpu", "meta")
+        runs = ("cpu", "meta", "cuda") if function._backend.startswith("cuda") else ("cpu", "meta")
         if device.type not in runs:
             raise DtypeError(
                 f"{name} is on {device}, but {function.__name__} is compiled for the CPU",

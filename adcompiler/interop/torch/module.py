@@ -51,7 +51,7 @@ class Module(torch.nn.Module):  # type: ignore[misc]  # torch is not looked into
     @public
     def __init__(self, function: Any, **values: Any) -> None:
         super().__init__()
-        names = [p.name for p in compiled("adc.torch.Module", function).parameters]
+        names = [p.name for p in compiled("adc.torch.Module", function)._parameters]
         for name in values:
             if name not in names:
                 what = f"{function.__name__} has no parameter {name!r}"
@@ -74,6 +74,7 @@ class Module(torch.nn.Module):  # type: ignore[misc]  # torch is not looked into
         return self.call(**given, **keywords)
 
     def extra_repr(self) -> str:
+        """What `repr` writes of the module."""
         return f"{self.call.function!r}"
 
 

@@ -202,11 +202,13 @@ class Staged(_Operation):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        """Keep what derivatives need: PyTorch calls this."""
         at, *values = inputs
         _save(ctx, at, values, output, True)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], at: At, *values: Any) -> tuple[Any, Any]:
+        """The batch of the program: PyTorch calls this."""
         _, *axes = in_dims
         mapped = tuple([axis is not None for axis in axes])
         moved = [v.movedim(axis, 0) if axis else v for v, axis in zip(values, axes, strict=True)]

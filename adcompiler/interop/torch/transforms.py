@@ -25,9 +25,9 @@ from adcompiler.runtime.programs.program import Program
 
 def types_of(function: Any, bound: Sequence[Any]) -> tuple[Types, list[Any]]:
     """The types of arguments with tensors among them, and arrays of their shapes without values."""
-    pairs = zip(function.parameters, bound, strict=True)
+    pairs = zip(function._parameters, bound, strict=True)
     given = [a if p.static else mapped(partial(_described, p.name), a) for p, a in pairs]
-    types, arrays, _ = function.describe(given, {})
+    types, arrays, _ = function._describe(given, {})
     return types, arrays
 
 
@@ -55,8 +55,8 @@ def pullback_of(
 ) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
     """`adc.vjp`; PyTorch records the pullback's results as functions of the arguments and the cotangent."""
     (at, structure), values, types = of(function).located(bound)
-    positions = function.positions(wrt, types)
-    inputs = set(function.inputs_of(positions, types))
+    positions = function._positions(wrt, types)
+    inputs = set(function._inputs_of(positions, types))
     asked = tuple([k in inputs for k in range(len(values))])
     saving = at.saving(asked)
     results = everything(saving, values)

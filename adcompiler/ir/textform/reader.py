@@ -204,6 +204,7 @@ class ElementReader(Cursor):
         return self.apply(token, name, (self.expression(op.right),))
 
     def number(self, token: Token, text: str) -> Element:
+        """A constant."""
         try:
             return read_constant(text)
         except (ValueError, OverflowError):
@@ -220,22 +221,26 @@ class ElementReader(Cursor):
         return self.apply(token, op, args, self.dtype(token, dtype) if dtype else None)
 
     def apply(self, token: Token, op: str, args: tuple[Element, ...], dtype: Dtype | None = None) -> Element:
+        """A primitive of arguments."""
         dtype = dtype or apply_dtype(op, args)
         if dtype is None:
             self.fail(f"{op} does not say its type", token)
         return Apply(op, args, dtype)
 
     def dtype(self, token: Token, name: str) -> Dtype:
+        """A dtype."""
         if name not in DTYPES:
             self.fail(f"{name!r} is not a type", token)
         return DTYPES[DTYPES.index(name)]
 
     def array(self, token: Token) -> Array:
+        """The array of a name."""
         if token.name not in self.arrays:
             self.fail(f"{token.text} is not defined here", token)
         return self.arrays[token.name]
 
     def variable(self, token: Token) -> Element:
+        """An axis, a size, or an element with a name."""
         if token.kind not in ("name", "quoted") or token.name not in self.scope:
             self.fail(f"{token.text!r} is not defined here", token)
         return self.scope[token.name]

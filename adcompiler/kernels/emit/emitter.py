@@ -143,6 +143,7 @@ class Emitter(Statements):
     # -- the driver ----------------------------------------------------------------------------
 
     def kernel(self) -> Kernel:
+        """The kernel."""
         self.run(self.driver, self.schedule, self.drive)
         given = (r for r in self.func.roots if not isinstance(r, Input))
         scalars = tuple(dict.fromkeys(r for r in given if not r.rank or computed(r.shape)))

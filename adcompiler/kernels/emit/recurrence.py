@@ -408,6 +408,7 @@ class RecurrenceWriter:
             writer.add(Assign(axis, Binary("+", Var(axis), unsigned(literal(1)))))
 
     def run(self, made: Schedule) -> None:
+        """Write what a schedule runs in an iteration."""
         self.emitter.run(self.writer, made, lambda item: self.emitter.in_iteration(self.writer, item))
 
     def arrays(self) -> list[Array]:
@@ -483,9 +484,11 @@ class RecurrenceWriter:
         return self.labels[array] == self.labels[place] and self.row(array) == self.row(place)
 
     def label(self, array: Array) -> str:
+        """The name of an array."""
         return self.writer.label(array)
 
     def row(self, array: Array) -> Row:
+        """The row that an array is in an iteration."""
         return self.writer.row(array)
 
     def copy(self, source: str | Const, target: Array, shape: Shape, row: Row = (), to_row: Row = ()) -> None:

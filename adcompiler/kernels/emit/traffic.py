@@ -62,6 +62,7 @@ class Space:
 
     @property
     def iterations(self) -> int:
+        """The number of iterations."""
         return round(float(self.weight.sum()))
 
     def inside(self, number: int, start: np.ndarray, stop: np.ndarray) -> Space:

@@ -113,11 +113,13 @@ def library_eigh(a: Any, f: Any) -> None:
 
 
 def library_eigh_values(a: Any, f: Any, w: Any) -> None:
+    """Eigenvalues, from a factorisation."""
     for k in range(a.shape[0]):
         w[k, 0] = f[k, a.shape[0]]
 
 
 def library_eigh_vectors(a: Any, f: Any, v: Any) -> None:
+    """Eigenvectors, from a factorisation."""
     _part(f, 0, v)
 
 
@@ -175,10 +177,12 @@ def _reflect(f: Any, m: int, n: int, k: int, by: float) -> None:
 
 
 def library_qr_columns(a: Any, f: Any, q: Any) -> None:
+    """The orthonormal columns, from a factorisation."""
     _part(f, 0, q)
 
 
 def library_qr_triangle(a: Any, f: Any, r: Any) -> None:
+    """The triangle, from a factorisation."""
     _part(f, a.shape[0], r)
 
 
@@ -265,14 +269,17 @@ def _complete(f: Any, top: int, last: int, k: int) -> None:
 
 
 def library_svd_left(a: Any, f: Any, u: Any) -> None:
+    """Left singular vectors, from a factorisation."""
     _part(f, 0, u)
 
 
 def library_svd_right(a: Any, f: Any, v: Any) -> None:
+    """Right singular vectors, from a factorisation."""
     _part(f, a.shape[0], v)
 
 
 def library_svd_values(a: Any, f: Any, s: Any) -> None:
+    """Singular values, from a factorisation."""
     for j in range(s.shape[0]):
         s[j, 0] = f[f.shape[0] - 1, j]
 

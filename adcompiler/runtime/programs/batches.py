@@ -17,11 +17,11 @@ class Batched(Protocol):
     """What is called with batches."""
 
     __name__: str
-    parameters: tuple[Parameter, ...]
-    batched: tuple[int, ...]
+    _parameters: tuple[Parameter, ...]
+    _batched: tuple[int, ...]
 
     @property
-    def closure(self) -> Closure | None: ...
+    def _closure(self) -> Closure | None: ...
 
 
 def batches_of(parameters: Sequence[Parameter]) -> tuple[int, ...]:
@@ -34,13 +34,13 @@ def check_batches(f: Batched, types: Types, args: Sequence[Any]) -> None:
 
     A container's arrays are parts of a struct, not a batch.
     """
-    arrays = [k for k in f.batched if isinstance(kind := types[k], ArgType) and kind.ones]
+    arrays = [k for k in f._batched if isinstance(kind := types[k], ArgType) and kind.ones]
     shapes = [
-        (f.parameters[k].name, tuple(getattr(args[k], "shape", None) or np.shape(args[k]))) for k in arrays
+        (f._parameters[k].name, tuple(getattr(args[k], "shape", None) or np.shape(args[k]))) for k in arrays
     ]
     if len({shape for _, shape in shapes}) < 2:
         return
-    closure = f.closure
+    closure = f._closure
     raise ShapeError(
         f'{f.__name__}: the arguments of a call must have one shape under broadcasting="strict", but '
         + ", ".join(f"{name} has {shape}" for name, shape in shapes),

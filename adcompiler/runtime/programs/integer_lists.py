@@ -28,10 +28,10 @@ from adcompiler.runtime.arguments import struct_arrays
 class Deciding(Protocol):
     """A function whose calls may have lists; it remembers what they are, and whether that changes values."""
 
-    parameters: tuple[Any, ...]
+    _parameters: tuple[Any, ...]
     _list_types: Memo[Types, Types]
 
-    def with_integer_lists(self, types: Types) -> Types: ...
+    def _with_integer_lists(self, types: Types) -> Types: ...
 
 
 FLOATS: Dtype = "f64"
@@ -107,10 +107,10 @@ def _with_floats(types: Types, lower: Callable[[Types], Any]) -> Types:
 
 def convert_lists(f: Deciding, types: Types, values: Sequence[Any]) -> tuple[Types, list[Any]]:
     """The types of a call's lists as the program of `f` has them, and its values in these."""
-    found = f._list_types.made(types, lambda: f.with_integer_lists(types))
+    found = f._list_types.made(types, lambda: f._with_integer_lists(types))
     if found == types:
         return found, list(values)
-    return found, converted([p.name for p in f.parameters], values, types, found)
+    return found, converted([p.name for p in f._parameters], values, types, found)
 
 
 def converted(names: Sequence[str], values: Sequence[Any], given: Types, types: Types) -> list[Any]:

@@ -20,9 +20,9 @@ from adcompiler.runtime.programs.program import Program
 def show_prints(f: Any, types: Types, values: Sequence[Any]) -> None:
     """Print what a call with these arguments prints, of a derivative what its function does."""
     while hasattr(f, "of"):
-        f = f.of
-    own = types[: len(f.parameters)]
-    found, lines, tallies = f.derived(("print", own), lambda: _observing(f, own))
+        f = f._of
+    own = types[: len(f._parameters)]
+    found, lines, tallies = f._derived(("print", own), lambda: _observing(f, own))
     given = values[: len(found.func.inputs)]
     results = found.run(found.sizes(given), given, False)
     by = {(t.number, t.kind): np.asarray(r) for t, r in zip(tallies, results, strict=True)}
@@ -32,8 +32,8 @@ def show_prints(f: Any, types: Types, values: Sequence[Any]) -> None:
 
 
 def _observing(f: Any, types: Types) -> tuple[Program, Any, Any]:
-    lowered = observed(f.closure, types)
-    return Program.of(lowered, f.backend), *lowered.lines
+    lowered = observed(f._closure, types)
+    return Program.of(lowered, f._backend), *lowered.lines
 
 
 def observed(closure: Any, types: Types) -> Lowered:

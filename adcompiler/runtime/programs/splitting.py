@@ -293,7 +293,7 @@ class SplitFunction:
         """The programs for arguments of these types; `wanted` are the inputs that have gradients, if not all
         those of the parameters in `wrt`. `values` are those of a call."""
         if self.save == AUTO and values is not None and types not in self.lengths:
-            self.lengths.setdefault(types, tuple(self.f.program(types, values).sizes(values)))
+            self.lengths.setdefault(types, tuple(self.f._program(types, values).sizes(values)))
         key = types, wanted, self.lengths.get(types) if self.save == AUTO else None
 
         def make() -> SplitProgram:
@@ -311,14 +311,14 @@ class SplitFunction:
         return by_cost(nominal(self.lengths.get(types)))
 
     def _split(self, types: Types, wanted: tuple[int, ...] | None) -> SplitProgram:
-        positions = self.f.positions(self.wrt, types)
-        everything = self.f.inputs_of(positions, types)
+        positions = self.f._positions(self.wrt, types)
+        everything = self.f._inputs_of(positions, types)
         if wanted == everything:
             return self.at(types)
-        lowered = self.f.trace(types)
+        lowered = self.f._trace(types)
         gradients = tuple(places_of(types[k]) for k in positions)
         parts = split(lowered.func, everything if wanted is None else wanted, self._choice(types))
-        forward = Program(parts.forward, self.f.backend, lowered.constraints)
+        forward = Program(parts.forward, self.f._backend, lowered.constraints)
         return SplitProgram(parts, forward, lowered.structure, gradients, (self, types, wanted))
 
     @public
@@ -328,9 +328,9 @@ class SplitFunction:
         What is saved is a copy of arguments and results: the caller may write to its arrays before propagate.
         """
         wrapper = wrapper_of(self.f, args, keywords)
-        types, values, plain = self.f.describe(args, keywords)
+        types, values, plain = self.f._describe(args, keywords)
         program = self.at(types, values=values)
-        self.f.seen(types)
+        self.f._seen(types)
         bound = program.forward.bind(values, plain)
         self.lengths.setdefault(types, tuple(bound.sizes))
         found = bound.run()

@@ -34,66 +34,66 @@ class Traceable:
     """
 
     __slots__ = ("__dict__", "__weakref__")
-    prints = False  # whether a print statement stands in the program
-    closure: Closure | None = None  # the definition in the language, if there is one
-    save: Save = PARTIALS  # what forward saves for propagate, unless `split` specifies otherwise
+    _prints = False  # whether a print statement stands in the program
+    _closure: Closure | None = None  # the definition in the language, if there is one
+    _save: Save = PARTIALS  # what forward saves for propagate, unless `split` specifies otherwise
 
     def __init__(self, name: str, parameters: tuple[Parameter, ...], backend: str) -> None:
         maker(backend)
         self.__name__ = self.__qualname__ = name
-        self.backend = backend
-        self.parameters = tuple(replace(p, device=backend.startswith("cuda")) for p in parameters)
-        self.batched: tuple[int, ...] = ()  # the parameters whose arrays have one shape
+        self._backend = backend
+        self._parameters = tuple(replace(p, device=backend.startswith("cuda")) for p in parameters)
+        self._batched: tuple[int, ...] = ()  # the parameters whose arrays have one shape
         self._last: Types | None = None
         self._forget()
 
     def _forget(self) -> None:
         """Begin without programs, which are made when they are needed."""
-        self._each_item = tuple(replace(p, rows=False) for p in self.parameters)  # for calls without rows
-        self._hooked = tuple(replace(p, hooked=True) for p in self.parameters)
+        self._each_item = tuple(replace(p, rows=False) for p in self._parameters)  # for calls without rows
+        self._hooked = tuple(replace(p, hooked=True) for p in self._parameters)
         self._programs: Memo[Types, Program] = Memo()
         self._list_types: Memo[Types, Types] = Memo()  # where lists of integers are decided
-        self._derived: Memo[Any, Any] = Memo()
+        self._memo: Memo[Any, Any] = Memo()
         self._splits: Memo[Any, SplitFunction] = Memo()
 
-    def trace(self, types: Types) -> Lowered:
+    def _trace(self, types: Types) -> Lowered:
         """The program for arguments of these types."""
         raise NotImplementedError
 
-    def first_call(self, types: Types, values: Sequence[Any]) -> None:
+    def _first_call(self, types: Types, values: Sequence[Any]) -> None:
         """Records the first call with arguments of these types."""
 
-    def program(self, types: Types, values: Sequence[Any] | None = None) -> Program:
+    def _program(self, types: Types, values: Sequence[Any] | None = None) -> Program:
         """The program for these types with its kernel, made once, at the first call with `values`."""
 
         def make() -> Program:
             if values is not None:
-                self.first_call(types, values)
+                self._first_call(types, values)
             with compiling(self.__name__):
-                return Program.of(self.trace(types), self.backend)
+                return Program.of(self._trace(types), self._backend)
 
         return self._programs.made(types, make)
 
-    def specialise(self, types: Types, values: Sequence[Any] | None = None) -> Program:
+    def _specialise(self, types: Types, values: Sequence[Any] | None = None) -> Program:
         """The program for these types, as those of the last call."""
-        found = self._programs.get(types) or self.program(types, values)
-        self.seen(types)
+        found = self._programs.get(types) or self._program(types, values)
+        self._seen(types)
         return found
 
-    def seen(self, types: Types) -> None:
+    def _seen(self, types: Types) -> None:
         """Remember the types of the last call, for which `show` shows the program."""
         self._last = types
 
-    def describe(
+    def _describe(
         self, args: Sequence[Any], keywords: Mapping[str, Any], rows: bool = True, hooks: bool = False
     ) -> tuple[Types, list[Any], bool]:
         """The types of a call, its values, and whether all are numbers; without `rows`, item by item. With
         `hooks`, arguments that handle calls raise `Handled`."""
-        bound = bind(self.__name__, self.parameters, args, keywords)
+        bound = bind(self.__name__, self._parameters, args, keywords)
         types: list[Any] = []
         values: list[Any] = []
         plain, undecided = True, False
-        parameters = self._hooked if hooks else self.parameters if rows else self._each_item
+        parameters = self._hooked if hooks else self._parameters if rows else self._each_item
         for parameter, arg in zip(parameters, bound, strict=True):
             kind, value = describe(parameter, arg)
             types.append(kind)
@@ -104,41 +104,41 @@ class Traceable:
                 values += value
                 plain, undecided = plain and is_of_numbers(kind), undecided or is_open(kind)
         found = tuple(types)
-        if self.batched:
+        if self._batched:
             check_batches(self, found, bound)
         if undecided:
             found, values = convert_lists(self, found, values)
             plain = all(map(is_of_numbers, found))
         return found, values, plain
 
-    def bind(
+    def _bind(
         self, args: Sequence[Any], keywords: Mapping[str, Any] = {}, rows: bool = True, hooks: bool = False
     ) -> Bound:
         """The program for the types of a call, on its arguments, described as `describe` says.
 
         Raises ShapeError for lengths that do not fit.
         """
-        types, values, plain = self.describe(args, keywords, rows, hooks)
-        return self.specialise(types, values).bind(values, plain, types)
+        types, values, plain = self._describe(args, keywords, rows, hooks)
+        return self._specialise(types, values).bind(values, plain, types)
 
-    def with_integer_lists(self, types: Types) -> Types:
+    def _with_integer_lists(self, types: Types) -> Types:
         """The types of arguments if the program decides those of some lists: see `integer_lists.py`."""
-        return with_integer_lists(types, self.trace)
+        return with_integer_lists(types, self._trace)
 
-    def derived(self, key: Any, make: Callable[[], T]) -> T:
+    def _derived(self, key: Any, make: Callable[[], T]) -> T:
         """What is derived from this function, made once, so that its kernels are reused."""
-        found: T = self._derived.made(key, make)
+        found: T = self._memo.made(key, make)
         return found
 
-    def positions(self, wrt: Any, types: Types) -> tuple[int, ...]:
+    def _positions(self, wrt: Any, types: Types) -> tuple[int, ...]:
         """The positions of the parameters in `wrt`: see `wrt.positions`."""
-        return positions(self.__name__, [p.name for p in self.parameters], wrt, types)
+        return positions(self.__name__, [p.name for p in self._parameters], wrt, types)
 
-    def inputs_of(self, positions: Sequence[int], types: Types) -> tuple[int, ...]:
+    def _inputs_of(self, positions: Sequence[int], types: Types) -> tuple[int, ...]:
         """The inputs of the program to differentiate for parameters: one for each float of a container."""
         return inputs_of(positions, types)
 
-    def how(self, types: Types) -> str | None:
+    def _how(self, types: Types) -> str | None:
         """For a derivative: a description of its mode."""
         return None
 
@@ -151,5 +151,5 @@ class Traceable:
               shown: propagate recomputes all others. None: as the function was compiled
         """
         key = tuple(wrt) if isinstance(wrt, list) else wrt
-        kept = self.save if save is None else checked_save(save)
+        kept = self._save if save is None else checked_save(save)
         return self._splits.made((key, kept), lambda: SplitFunction(self, key, kept))

@@ -58,20 +58,20 @@ class Kernel:
 
 def cost_of(f: Any, wrt: Any, args: Sequence[Any]) -> Costs:
     """`cost` for these arguments; Error without any, where `f` takes some."""
-    if not args and f.parameters:
-        names = ", ".join(p.name for p in f.parameters)
+    if not args and f._parameters:
+        names = ", ".join(p.name for p in f._parameters)
         cause = f"the cost of {f.__name__} depends on its arguments"
         raise Error(cause, remedy=f"explain(None, {names}, cost=True)")
-    types, values, _ = f.describe(args, {})
+    types, values, _ = f._describe(args, {})
     return cost(f, wrt, types, values)
 
 
 def cost(f: Traceable, wrt: Any, types: Types, values: Sequence[Any]) -> Costs:
     """What each kernel of `f` and of its derivatives moves and computes for these arguments, how long it
     takes, and how long it would take if it only moved, or only computed, as fast as this machine can."""
-    if not f.backend.startswith("cpu"):
+    if not f._backend.startswith("cpu"):
         raise Error(
-            f"{f.__name__} is compiled for {f.backend}: costs are computed only for CPU kernels",
+            f"{f.__name__} is compiled for {f._backend}: costs are computed only for CPU kernels",
             remedy='compile it with backend="cpu"',
         )
     measured = [Measured(k) for k in kernels(f, wrt, types, values)]
@@ -107,17 +107,17 @@ class Costs:
 
 def kernels(f: Traceable, wrt: Any, types: Types, values: Sequence[Any]) -> Iterator[Kernel]:
     """The value; for a scalar its value with the gradient; forward and the usual propagate."""
-    lowered = f.trace(types)
-    value = Program.of(lowered, f.backend).bind(values, types=types)
+    lowered = f._trace(types)
+    value = Program.of(lowered, f._backend).bind(values, types=types)
     sizes = value.sizes
     yield Kernel("value", value)
-    positions = f.positions(wrt, types)
+    positions = f._positions(wrt, types)
     if not positions or not any(is_float(r.dtype) for r in lowered.func.results):
         return
     results = lowered.func.results
     if len(results) == 1 and not results[0].rank:
-        joint = run(SIMPLIFY, value_and_grad(lowered.func, f.inputs_of(positions, types), True))
-        both = Program(joint, f.backend, lowered.constraints).bind(values, types=types)
+        joint = run(SIMPLIFY, value_and_grad(lowered.func, f._inputs_of(positions, types), True))
+        both = Program(joint, f._backend, lowered.constraints).bind(values, types=types)
         yield Kernel("value and grad", both, {"saves": ["nothing: one fused program"]})
     split = f.split(wrt).at(types, values=values)
     forward = split.forward.bind(values)

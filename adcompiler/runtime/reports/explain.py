@@ -86,9 +86,9 @@ class Explanation:
 
 def explanation(f: Traceable, wrt: Any, types: Types) -> Explanation:
     """The report of `explain` as fields."""
-    positions = f.positions(wrt, types)
-    func = f.trace(types).func
-    wanted = f.inputs_of(positions, types)
+    positions = f._positions(wrt, types)
+    func = f._trace(types).func
+    wanted = f._inputs_of(positions, types)
     found = vjp(func.results, list(func.results), [func.inputs[k] for k in wanted])
     known = {k: g is not None for k, g in zip(wanted, found, strict=True)}
     split = f.split(wrt)
@@ -96,7 +96,7 @@ def explanation(f: Traceable, wrt: Any, types: Types) -> Explanation:
     return Explanation(
         f.__name__,
         tuple(_gradients(f, types, known)),
-        f.how(types),
+        f._how(types),
         tuple(_mode(func, sum(known.values()))),
         tuple(saved(program.parts.forward, program.saved_names, split.lengths.get(types))),
         tuple(again(program, program.usual)),
@@ -106,7 +106,7 @@ def explanation(f: Traceable, wrt: Any, types: Types) -> Explanation:
 def _gradients(f: Traceable, types: Types, known: Mapping[int, bool]) -> Iterator[Flow]:
     """One for each argument, and for each part of a container; `known` are the inputs asked for."""
     numbers = count()
-    for parameter, given in zip(f.parameters, types, strict=True):
+    for parameter, given in zip(f._parameters, types, strict=True):
         for name, kind in leaves_by_path(parameter.name, given):
             flows = known.get(next(numbers)) if isinstance(kind, ArgType) else None
             yield Flow(name, bool(flows), None if flows else _why_not(kind, flows))

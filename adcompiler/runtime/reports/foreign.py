@@ -29,8 +29,8 @@ def traced_for_c(f: Any) -> Lowered:
     """The same before it is prepared for kernels."""
     types = default_types(f)
     refuse(f"a C function of {f.__name__}", types)
-    if directions := len(f.parameters) - len(types):  # typed as what they are directions of
-        types += tuple(types[k] for k in f.wrt[:directions])
+    if directions := len(f._parameters) - len(types):  # typed as what they are directions of
+        types += tuple(types[k] for k in f._wrt[:directions])
     return _traced(f, [t for t in types if isinstance(t, ArgType)])
 
 
@@ -45,9 +45,9 @@ def for_numba(f: Any, given: Sequence[Kind], compared: list[Constraint] | None =
 
 
 def _traced(f: Any, given: Sequence[Kind]) -> Lowered:
-    pairs = zip(given, f.parameters, strict=True)
+    pairs = zip(given, f._parameters, strict=True)
     types = tuple(EITHER if p.counting and k == INTEGER else as_floats(k, p.integer) for k, p in pairs)
-    lowered: Lowered = f.trace(f.with_integer_lists(types) if EITHER in types else types)
+    lowered: Lowered = f._trace(f._with_integer_lists(types) if EITHER in types else types)
     return lowered
 
 

@@ -30,31 +30,31 @@ def show(f: Traceable, stage: str, types: Types, wrt: Any) -> str:
 
 def default_types(f: Traceable) -> Types:
     """The annotated types of a function's parameters; scalars where there is no annotation."""
-    if f.closure is None:
-        return tuple(FLOAT for _ in f.parameters)
-    for parameter in f.parameters:
+    if f._closure is None:
+        return tuple(FLOAT for _ in f._parameters)
+    for parameter in f._parameters:
         if parameter.static:
             raise Error(
                 f"{f.__name__} has the static parameter {parameter.name!r}",
                 remedy="call it first, or pass arguments: show(stage, *args)",
             )
-    return tuple(declared(p) or any_rows(p) or FLOAT for p in f.closure.definition.parameters)
+    return tuple(declared(p) or any_rows(p) or FLOAT for p in f._closure.definition.parameters)
 
 
 def _source(f: Traceable, types: Types, wrt: Any) -> str:
     return (
-        f.closure.source.text
-        if f.closure is not None
+        f._closure.source.text
+        if f._closure is not None
         else f"# {f.__name__}: made by the compiler, without source\n"
     )
 
 
 def _ast(f: Traceable, types: Types, wrt: Any) -> str:
-    return tree.dump(f.closure.definition) if f.closure is not None else _source(f, types, wrt)
+    return tree.dump(f._closure.definition) if f._closure is not None else _source(f, types, wrt)
 
 
 def _ir(f: Traceable, types: Types, wrt: Any) -> str:
-    return printer.show(f.trace(types).func)
+    return printer.show(f._trace(types).func)
 
 
 def _forward(f: Traceable, types: Types, wrt: Any) -> str:
@@ -71,13 +71,13 @@ def _propagate(f: Traceable, types: Types, wrt: Any) -> str:
 
 
 def _kernel(f: Traceable, types: Types, wrt: Any) -> str:
-    func = run(OPTIMISE, f.trace(types).func)
-    return kernels(func) if f.backend.startswith("cuda") else emit(scheduled(run(KERNEL, func))).source
+    func = run(OPTIMISE, f._trace(types).func)
+    return kernels(func) if f._backend.startswith("cuda") else emit(scheduled(run(KERNEL, func))).source
 
 
 def _loopir(f: Traceable, types: Types, wrt: Any) -> str:
     """The functions of the kernel for any lengths, as transforms leave them to LLVM."""
-    kernel = emit(scheduled(run((*OPTIMISE, *KERNEL), f.trace(types).func)))
+    kernel = emit(scheduled(run((*OPTIMISE, *KERNEL), f._trace(types).func)))
     return "\n\n".join(map(source, kernel.transformed.values()))
 
 
@@ -88,8 +88,8 @@ def _llvm(f: Traceable, types: Types, wrt: Any) -> str:
     from adcompiler.targets.llvm.runtime.entry import translated
     from adcompiler.targets.llvm.runtime.jit import optimised
 
-    func = run((*OPTIMISE, *KERNEL), f.trace(types).func)
-    kernel = CpuKernel(scheduled(func), f.backend.startswith("cpu-precise"))
+    func = run((*OPTIMISE, *KERNEL), f._trace(types).func)
+    kernel = CpuKernel(scheduled(func), f._backend.startswith("cpu-precise"))
     try:
         return str(optimised(translated(kernel.source, contiguous=True).text))
     except UnsupportedError as error:
@@ -101,7 +101,7 @@ def _llvm(f: Traceable, types: Types, wrt: Any) -> str:
 
 def _ptx(f: Traceable, types: Types, wrt: Any) -> str:
     with toolkit("PTX"):
-        return ptx(run(OPTIMISE, f.trace(types).func))
+        return ptx(run(OPTIMISE, f._trace(types).func))
 
 
 @contextmanager

@@ -22,7 +22,7 @@ class Displayed:
 
         Raises DtypeError for arrays, and for functions that SymPy does not have.
         """
-        lowered = self.trace(tuple(FLOAT for _ in self.parameters))
+        lowered = self._trace(tuple(FLOAT for _ in self._parameters))
         return unflatten(lowered.structure, to_sympy(run(OPTIMISE, lowered.func)))
 
     @public

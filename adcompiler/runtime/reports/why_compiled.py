@@ -39,7 +39,7 @@ def why_none(f: Any, name: str, *args: Any) -> str:
     Error for a value that is not a parameter.
     """
     types = f._shown(args)
-    kinds = {n: k for p, t in zip(f.parameters, types, strict=True) for n, k in leaves_by_path(p.name, t)}
+    kinds = {n: k for p, t in zip(f._parameters, types, strict=True) for n, k in leaves_by_path(p.name, t)}
     parts = [n for n in kinds if n == name or n.startswith((f"{name}[", f"{name}."))]
     if not parts:
         listed = ", ".join(kinds)
@@ -53,12 +53,12 @@ def _of_part(f: Any, name: str, kind: Any, types: Types) -> str:
         return f"{title} is None: {name} is static, known while compiling\n  help: leave it out of static="
     if not is_float(kind.dtype):
         return f"{title} is None: {name} is {kind.dtype}, which has no derivative{_declared(f, name)}"
-    func = f.trace(types).func
+    func = f._trace(types).func
     array = func.inputs[func.input_names.index(name)]
     if vjp(func.results, list(func.results), [array])[0] is not None:
         return f"{title} is not None: it flows; f.explain() says what forward saves for it"
-    whole = func if f.closure is None else lower(f.closure, types, calculus=CALCULUS).func
-    return f"{title} is None: {of_program(whole, name, f.closure)}"
+    whole = func if f._closure is None else lower(f._closure, types, calculus=CALCULUS).func
+    return f"{title} is None: {of_program(whole, name, f._closure)}"
 
 
 Shows = Callable[[Source, Span, str], str]  # a place in a source, and what is said of it
@@ -168,7 +168,7 @@ def _assigned(definition: tree.Def, name: str) -> Iterator[Span]:
 def _declared(f: Any, name: str) -> str:
     """The parameter in the source, and what to write."""
     help_ = f"\n  help: pass floats: {name}=2.0, or an array .astype(float); annotate it f64, not i64"
-    if f.closure is None:
+    if f._closure is None:
         return help_
-    spans = [p.span for p in f.closure.definition.parameters if p.name == name]
-    return (f"\n{_shown(f.closure.source, spans)}" if spans else "") + help_
+    spans = [p.span for p in f._closure.definition.parameters if p.name == name]
+    return (f"\n{_shown(f._closure.source, spans)}" if spans else "") + help_

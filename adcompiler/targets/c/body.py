@@ -158,12 +158,14 @@ class Body(Expressions):
         return "\n".join([head, "{", *arrays, *declared, *lines, *last, "}", ""])
 
     def ends_with_return(self) -> bool:
+        """Whether the last statement returns."""
         body = self.function_of.body
         return bool(body) and isinstance(body[-1], Return)
 
     # -- statements ----------------------------------------------------------------------------
 
     def line(self, text: str) -> None:
+        """Write a line."""
         self.lines.append(INDENT * self.depth + text)
 
     @contextmanager
@@ -240,6 +242,7 @@ class Body(Expressions):
             super().assign_all(s, found)
 
     def place_of(self, at: Access) -> str:
+        """The address of an element."""
         array = self.arrays[at.array]
         self.use(at.array, stored=True)
         return f"{array.address}[{self.place(array, at.indices)}]"

@@ -58,17 +58,21 @@ class Matrix:
 
     @property
     def rows(self) -> int:
+        """The number of rows."""
         return self.shape[0] if self.shape else 1
 
     @property
     def columns(self) -> int:
+        """The number of columns."""
         return self.shape[1] if len(self.shape) == 2 else 1
 
     @property
     def size(self) -> int:
+        """The number of entries that are stored."""
         return self.rows * self.columns
 
     def compressed(self) -> list[int]:
+        """The pattern as CasADi writes it."""
         return [self.rows, self.columns, 1]
 
     def by_columns(self, places: np.ndarray) -> np.ndarray:
@@ -94,6 +98,7 @@ class Block:
     values: SparseValues
 
     def compressed(self) -> list[int]:
+        """The pattern as CasADi writes it."""
         return self.values.compressed()
 
 

@@ -131,6 +131,7 @@ class LengthPlan:
         self.known: dict[Element, str] = {}
 
     def assign(self, what: str, value: Expr) -> str:
+        """Write the value of a new variable; return its name."""
         name = f"_{what}{self.count}"
         self.count += 1
         self.writer.add(Assign(name, value))

@@ -137,9 +137,11 @@ class Expressions(Translator[CValue, CArray]):
         return cast(value, "i64")
 
     def converted(self, value: CValue, kind: Number) -> CValue:
+        """A value as another type."""
         return self.whole(value) if kind == "i64" else cast(value, kind)
 
     def unary(self, op: str, x: CValue) -> CValue:
+        """An operator with one operand."""
         match op:
             case "not":
                 return CValue(f"!{cast(x, 'bool').within(PREFIX)}", "bool", PREFIX)
@@ -206,6 +208,7 @@ class Expressions(Translator[CValue, CArray]):
         raise UnsupportedError("**")
 
     def compare(self, op: str, x: CValue, y: CValue) -> CValue:
+        """A comparison."""
         if "u64" in (x.type, y.type) and x.type != y.type and None not in (x.literal, y.literal):
             raise UnsupportedError(op)
         x, y = self.together(x, y)

@@ -36,6 +36,7 @@ class SparseValues:
 
     @property
     def count(self) -> int:
+        """The number of entries."""
         return len(self.rows)
 
     @property

@@ -38,6 +38,7 @@ class CValue(NamedTuple):
 
     @property
     def is_float(self) -> bool:
+        """Whether it is a floating-point number."""
         return self.type in ("f32", "f64")
 
 

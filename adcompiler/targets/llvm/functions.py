@@ -397,6 +397,7 @@ class Function(Variables):
                 self.iteration(loop.axis, iteration, loop.body)
 
     def iteration(self, name: str, iteration: Value, body: Sequence[Stmt]) -> None:
+        """One iteration of a loop."""
         self.values[name] = iteration
         self.body(body)
         del self.values[name]

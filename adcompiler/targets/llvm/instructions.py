@@ -146,6 +146,7 @@ class Instructions:
         return result
 
     def unary(self, op: str, x: Value) -> Value:
+        """An operator with one operand."""
         match op:
             case "not":
                 truth = self.cast(x, "i1")
@@ -239,6 +240,7 @@ class Instructions:
         return self.emit(f"fcmp {how} {x}, {y.text}", x.typed("i1"))
 
     def same(self, x: Value, number: int) -> Value:
+        """Whether a value is a number."""
         return self.emit(f"icmp eq {x}, {literal(number, x.type).text}", x.typed("i1"))
 
     def compare(self, op: str, a: Value, b: Value) -> Value:
@@ -490,6 +492,7 @@ class Instructions:
             self.give_up(self.emit(f"call i1 @ask(ptr %context) {OWN}", "i1"))
 
     def poll_after(self, amount: Value | int) -> None:
+        """Poll when so much work is done."""
         self.spend(amount)
         self.poll()
 
@@ -540,6 +543,7 @@ class Instructions:
         return self.emit(f"load {kind}, ptr {self.slot(base, k)}", kind)
 
     def slot(self, base: str, k: int) -> str:
+        """The address of a word."""
         return self.emit(f"getelementptr i64, ptr {base}, i64 {k}", "ptr").text
 
     def launch(self, name: str, parts: Sequence[Value], iterations: Value) -> None:

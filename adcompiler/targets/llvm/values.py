@@ -36,6 +36,7 @@ class Value(NamedTuple):
 
     @property
     def is_float(self) -> bool:
+        """Whether it is a floating-point number."""
         return self.element in ("float", "double")
 
     @property

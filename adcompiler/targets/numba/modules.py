@@ -93,9 +93,11 @@ class Entries:
             self._keep(signature, data.codegen, dumps(data._reduce()))
 
     def enable(self) -> None:
+        """Keep and use machine code."""
         self._enabled = True
 
     def disable(self) -> None:
+        """Keep nothing from now on."""
         self._enabled = False
 
     def flush(self) -> None:

@@ -31,7 +31,7 @@ def prepare(given: Any) -> tuple[Any, ...]:
 
 
 def is_simple(args: tuple[Any, ...]) -> bool:
-    return len(args) == len(formula.simple.parameters)
+    return len(args) == len(formula.simple._parameters)
 
 
 def objective(*args: Any) -> np.ndarray:

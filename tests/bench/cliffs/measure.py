@@ -56,7 +56,7 @@ class Measurement:
         if f is None:
             return
         wrt, args = self.program.wrt, self.args
-        names = tuple(f.parameters[k].name for k in wrt)
+        names = tuple(f._parameters[k].name for k in wrt)
         self.add("value", lambda: partial(f, *args))
         self.add("gradient", lambda: partial(adc.value_and_grad(f, names), *args))
         if hvp:
@@ -109,8 +109,8 @@ def nests(program: Program, args: Arguments) -> Iterator[Outcome]:
     from adcompiler.runtime.reports.cost import Measured, kernels, roofline
 
     f = program.compiled(args)
-    names = tuple(f.parameters[k].name for k in program.wrt)
-    types, values, _ = f.describe(args, {})
+    names = tuple(f._parameters[k].name for k in program.wrt)
+    types, values, _ = f._describe(args, {})
     gradient = next(k for k in kernels(f, names, types, values) if k.name == "value and grad")
     measured = Measured(gradient)
     for k, (work, threads, seconds) in enumerate(

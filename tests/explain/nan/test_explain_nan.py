@@ -70,7 +70,7 @@ def test_the_guard_in_its_place_helps(case):
     start, end = found.span.column - 1, found.span.end_column - 1
     assert found.guard in found.suggestion
     mended = adc.compile(
-        source[:start] + f"({found.guard})" + source[end:], args=[p.name for p in f.parameters]
+        source[:start] + f"({found.guard})" + source[end:], args=[p.name for p in f._parameters]
     )
     assert not adc.explain_nan(mended, *args)
 

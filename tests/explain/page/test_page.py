@@ -42,7 +42,7 @@ class Explored:
 
     def __init__(self, f, *args, **options):
         self.f = f
-        self.page = explore(f, f.describe(args, {})[0] if args else f._shown(()), **options)
+        self.page = explore(f, f._describe(args, {})[0] if args else f._shown(()), **options)
         self.columns = {c.key: c for c in self.page.columns}
 
     def lines(self, key, expression, tab=0):
@@ -397,7 +397,7 @@ def decorated(x):
 
 def test_lines_of_decorated_functions_have_the_numbers_of_their_file():
     page = Explored(decorated, assembles=False).page
-    line = decorated.closure.source.first_line
+    line = decorated._closure.source.first_line
     found = Reader(document(page))
     numbers = [int(v) for k, v in found.attributes if k == "data-n"][:2]
     assert numbers == [line, line + 1]

@@ -164,7 +164,7 @@ def test_remainders_reach_all_numbers_below_their_modulus() -> None:
 )
 def test_bare_expressions_iterate(source: str) -> None:
     bare, written = adc.compile(source), adc.compile(f"def f(x):\n    return {source}")
-    assert [p.name for p in bare.parameters] == ["x"]
+    assert [p.name for p in bare._parameters] == ["x"]
     np.testing.assert_array_equal(adc.grad(bare)(X), adc.grad(written)(X))
 
 

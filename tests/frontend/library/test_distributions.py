@@ -169,4 +169,4 @@ def test_decorated_functions_use_scipy_under_any_name() -> None:
 
 def test_variables_with_the_names_of_distributions() -> None:
     f = adc.compile("t.sum() + beta.mean() * f.max() + gamma")
-    assert [p.name for p in f.parameters] == ["t", "beta", "f", "gamma"]
+    assert [p.name for p in f._parameters] == ["t", "beta", "f", "gamma"]

@@ -68,7 +68,7 @@ PARTS = [
 @pytest.mark.parametrize("source", PARTS)
 def test_several_results(source: str) -> None:
     f = adc.compile(source, backend="numpy")
-    args = [VALUES[p.name] for p in f.parameters]
+    args = [VALUES[p.name] for p in f._parameters]
     expected = eval(source, {"np": np, **VALUES})
     for one, other in zip(f(*args), expected, strict=True):
         same(one, other)

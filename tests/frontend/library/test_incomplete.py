@@ -121,7 +121,7 @@ def test_derivatives_by_all_parameters_to_the_third_order(source):
 def test_derivatives_of_arrays(source):
     values = {"x": np.array([0.3, 9.0]), "y": np.array([[0.5], [4.0]]), "z": 0.3}
     f = adc.compile(source, backend="numpy")
-    adc.check_grad(f, *(values[p.name] for p in f.parameters), order=2)
+    adc.check_grad(f, *(values[p.name] for p in f._parameters), order=2)
 
 
 def test_the_slope_where_x_is_zero():

@@ -43,7 +43,7 @@ PROGRAMS = [
 
 def values(source: str) -> dict[str, np.ndarray]:
     f = adc.compile(source)
-    return {p.name: {"x": X, "y": Y, "v": V}[p.name] for p in f.parameters}
+    return {p.name: {"x": X, "y": Y, "v": V}[p.name] for p in f._parameters}
 
 
 @pytest.mark.parametrize("source", PROGRAMS)

@@ -115,7 +115,7 @@ def test_nothing_at_all(source):
     source = source.replace("x > 0", "k")
     given = {"x": x, "k": np.zeros(0, int), "logcumsumexp": np.logaddexp.accumulate}
     f = adc.compile(source, backend="numpy")
-    same(f(*(given[p.name] for p in f.parameters)), numpy_value(source, given))
+    same(f(*(given[p.name] for p in f._parameters)), numpy_value(source, given))
 
 
 MISTAKES = [

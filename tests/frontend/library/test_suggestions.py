@@ -30,7 +30,7 @@ EQUAL = {
 def test_a_remedy_does_what_the_name_does(name):
     code = re.sub(r"^write |, where .*$", "", ELSEWHERE[name])
     f = adc.compile(code, backend="numpy")
-    integers = [np.int64(GIVEN[p.name]) if p.name in "nk" else GIVEN[p.name] for p in f.parameters]
+    integers = [np.int64(GIVEN[p.name]) if p.name in "nk" else GIVEN[p.name] for p in f._parameters]
     same(f(*integers), EQUAL[name])
 
 

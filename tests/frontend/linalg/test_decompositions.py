@@ -89,7 +89,7 @@ def test_kernels_of_second_derivatives_of_vectors(source):
 def test_forward_and_reverse_agree():
     for source, args, _ in VALUES.values():
         f = adc.compile(source, backend="numpy")
-        rows = adc.jacobian(f, f.parameters[0].name)(*args)
+        rows = adc.jacobian(f, f._parameters[0].name)(*args)
         tangent = adc.jvp(f, args, (args[0], *(None for _ in args[1:])))[1]
         same(tangent, np.tensordot(rows, args[0], args[0].ndim), rtol=1e-8)
 

@@ -148,4 +148,4 @@ def test_lists_of_axes_instead_of_letters():
         f = adc.compile(f"np.{text}", backend="numpy")
         given = {"m": m, "n": n}
         expected = eval(f"np.{text}", {"np": np, **given})
-        np.testing.assert_allclose(f(*(given[p.name] for p in f.parameters)), expected)
+        np.testing.assert_allclose(f(*(given[p.name] for p in f._parameters)), expected)

@@ -120,9 +120,9 @@ def test_kernels_give_the_same_derivatives(name):
 def total(source):
     """The sum of the squares of the program's last result."""
     if not source.startswith("def "):
-        names = [p.name for p in adc.compile(source).parameters]
+        names = [p.name for p in adc.compile(source)._parameters]
         source = f"def f({', '.join(names)}):\n    return {source}"
-    names = [p.name for p in adc.compile(source).parameters]
+    names = [p.name for p in adc.compile(source)._parameters]
     last = "[1]" if "slogdet" in source else ""
     return f"{source}\n\ndef g({', '.join(names)}):\n    return sum(f({', '.join(names)}){last}**2)\n"
 

@@ -59,7 +59,7 @@ SOURCES = [
 
 def arguments(source):
     f = adc.compile(source)
-    return [VALUES[p.name] for p in f.parameters]
+    return [VALUES[p.name] for p in f._parameters]
 
 
 def numpy_value(source):

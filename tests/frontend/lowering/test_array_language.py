@@ -67,7 +67,7 @@ def agrees(source: str, args: tuple, backend: str) -> None:
     assert np.shape(got) == np.shape(want)
     np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=1e-12, atol=1e-13)
     if np.asarray(want).dtype.kind == "f":
-        names = tuple(p.name for p in f.parameters)
+        names = tuple(p.name for p in f._parameters)
         scalar = f"sum(sin({source}))"
         found = adc.grad(adc.compile(scalar, args=names, backend=backend), wrt=names)(*args)
         for a, b in zip(found, gradient(scalar, args, wrt=names), strict=True):

@@ -97,7 +97,7 @@ def refused(text, monkeypatch, args=None, early=False):
         try:
             f = adc.compile(text, backend="numpy")
             if not early:
-                f(*([1.0] * len(f.parameters) if args is None else args))
+                f(*([1.0] * len(f._parameters) if args is None else args))
         except adc.Error as error:
             return type(error), str(error)
     return None

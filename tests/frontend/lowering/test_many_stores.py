@@ -37,8 +37,8 @@ def source_of(name: str, count: int, result: str = "sum(y * y)") -> str:
 def elements(name: str, count: int, derive: bool) -> list[int]:
     """How many elements all arrays of a program have, and of what the passes make of it."""
     f = adc.compile(source_of(name, count), backend="numpy")
-    types = (ArgType("f64", (False,)), ArgType("i64"))[: len(f.parameters)]
-    func = (adc.grad(f, "x") if derive else f).trace(types).func
+    types = (ArgType("f64", (False,)), ArgType("i64"))[: len(f._parameters)]
+    func = (adc.grad(f, "x") if derive else f)._trace(types).func
     programs = (func, run(OPTIMISE, func))
     return [sum(len(elements_of(a.elements)) for a in arrays_of(p.results)) for p in programs]
 

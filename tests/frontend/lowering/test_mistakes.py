@@ -44,7 +44,7 @@ def refused(make: Any) -> adc.Error:
 
     def run() -> None:
         f = make()
-        f(*(GIVEN.get(p.name, GIVEN["x"]) for p in f.parameters))
+        f(*(GIVEN.get(p.name, GIVEN["x"]) for p in f._parameters))
 
     with pytest.raises(adc.Error) as caught:
         run()

@@ -180,7 +180,7 @@ def test_strict_refuses_the_rest(first: tuple[int, ...]) -> None:
 
 def test_strict_names_the_arguments_and_their_shapes() -> None:
     f = adc.compile("def f(a, b, c):\n    return a * b + c", broadcasting="strict", backend="numpy")
-    for g in (f, adc.vmap(f, (None, None, 0)).of, adc.jacobian(f)):
+    for g in (f, adc.vmap(f, (None, None, 0))._of, adc.jacobian(f)):
         with pytest.raises(adc.ShapeError, match=r"a has \(4, 1\), c has \(4, 3\)") as caught:
             g(np.ones((4, 1)), 2.0, np.ones((4, 3)))
         assert (caught.value.line, caught.value.column) == (1, 1)

@@ -59,7 +59,7 @@ def evals(name):
 def interpreted(function):
     """A function of an example on the interpreter."""
     copied = copy.copy(function)
-    copied.backend = INTERPRETED
+    copied._backend = INTERPRETED
     return copied
 
 

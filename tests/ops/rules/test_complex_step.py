@@ -15,8 +15,8 @@ from adcompiler.ops.table import TABLE
 
 
 def steps(f: adc.Function, *point: float) -> list[float]:
-    types, values, _ = f.describe(point, {})
-    func = f.trace(types).func
+    types, values, _ = f._describe(point, {})
+    func = f._trace(types).func
     return [float(ComplexStep(func, [], values, k).slopes([()])[0]) for k in range(len(point))]
 
 
@@ -78,8 +78,8 @@ def test_the_report_names_the_worst_entry_of_each_kind():
 
 def test_an_error_below_the_reach_of_differences_is_seen(monkeypatch):
     class Off(check.Gradient):
-        def specialise(self, types):
-            exact = super().specialise(types)
+        def _specialise(self, types):
+            exact = super()._specialise(types)
 
             def bind(values):
                 return SimpleNamespace(run=lambda: [g * (1 + 1e-9) for g in exact.bind(values).run()])

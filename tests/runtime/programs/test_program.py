@@ -16,7 +16,7 @@ X, Y = np.array([1.0, 2.0]), np.array([3.0, 5.0])
 
 def program(text: str) -> Program:
     f = adc.compile(text, args="x, y", backend="numpy")
-    return f.program((VECTOR, VECTOR))
+    return f._program((VECTOR, VECTOR))
 
 
 def test_a_call_is_a_program_on_arguments_whose_lengths_fit():
@@ -81,8 +81,8 @@ def test_derived_programs_are_made_once():
 
 def test_a_function_has_one_program_for_all_lengths():
     f = adc.compile("x * y", backend="numpy")
-    assert f.bind((X, Y)).program is f.bind((np.ones(7), np.ones(7))).program
-    assert f.bind((X, 2.0)).program is not f.bind((X, Y)).program
+    assert f._bind((X, Y)).program is f._bind((np.ones(7), np.ones(7))).program
+    assert f._bind((X, 2.0)).program is not f._bind((X, Y)).program
 
 
 def test_the_face_of_a_function_is_small():

@@ -63,9 +63,9 @@ OTHERS = [
 
 def program(source):
     f = adc.compile(source)
-    types = [ArgType("f64", (False,) * ARGS[p.name].ndim) for p in f.parameters]
-    func = run(OPTIMISE, lower(f.closure, types).func)
-    return func, [ARGS[p.name] for p in f.parameters]
+    types = [ArgType("f64", (False,) * ARGS[p.name].ndim) for p in f._parameters]
+    func = run(OPTIMISE, lower(f._closure, types).func)
+    return func, [ARGS[p.name] for p in f._parameters]
 
 
 @pytest.mark.thinned(4)
@@ -140,7 +140,7 @@ def test_cases_of_one_factor_are_rows(dtype):
             np.testing.assert_allclose(one, other, **close)
     gradient = adc.grad(f)
     gradient(*args)
-    executable = gradient.specialise(gradient._last).executable
+    executable = gradient._specialise(gradient._last).executable
     assert len(executable.select((40, 70, 32, 33)).products) == 6
     nothing = [args[0][:0], *args[1:]]
     for one, other in zip(_arrays(adc.grad(f)(*nothing)), nothing, strict=True):
@@ -165,7 +165,7 @@ def test_threads_share_several_products(dtype):
         for one, other in zip(_arrays(derive(f)(*args)), _arrays(derive(slow)(*args)), strict=True):
             np.testing.assert_allclose(one, other, **close)
     f(*args)
-    products = f.specialise(f._last).executable.select((3, 2, 48, 40, 56)).products
+    products = f._specialise(f._last).executable.select((3, 2, 48, 40, 56)).products
     assert len(products) == 2
     strided = [np.ascontiguousarray(a.transpose(3, 0, 1, 2)).transpose(1, 2, 3, 0) for a in args]
     np.testing.assert_allclose(f(*strided), f(*args), rtol=1e-12 if dtype == "f64" else 1e-5)
@@ -240,7 +240,7 @@ def calls(points, units):
     args = [np.ones(shape) for shape in ((2, units), units, (units, units), units, units)]
     args += [0.1, np.ones(points), np.ones(points), 0.1]
     f = adc.value_and_grad(adc.compile(BURGERS, name="loss"), (0, 1, 2, 3, 4))
-    made = Program.of(f.trace(f.describe(tuple(args), {})[0]), "cpu")
+    made = Program.of(f._trace(f._describe(tuple(args), {})[0]), "cpu")
     selector = made.executable
     form = selector.form(selector.select(made.sizes(args)))
     return [a.op for a in arrays_of(form.func.roots) if isinstance(a, Call)]

@@ -243,8 +243,8 @@ def test_arrays_whose_lengths_the_kernel_computes_need_no_numba(name):
     expected = adc.value_and_grad(adc.compile(source, backend="numpy"), "x")(x, k)
     assert np.allclose(value, expected[0], rtol=1e-12)
     assert np.allclose(slope, expected[1], rtol=1e-11)
-    types, values, _ = f.describe((x, k), {})
-    program = f.specialise(types)
+    types, values, _ = f._describe((x, k), {})
+    program = f._specialise(types)
     kernel, sizes = program.executable.general, program.sizes(values)
     assert "np.empty" in kernel.kernel.text
     assert kernel.native is not None
@@ -352,4 +352,4 @@ def test_empty_arrays_are_contiguous(shape):
     total, double = f(np.empty(shape), np.arange(3.0))
     assert total == 5.0
     assert double.shape == shape
-    assert "strided" not in vars(f.specialise(f._last).executable.general.native)
+    assert "strided" not in vars(f._specialise(f._last).executable.general.native)

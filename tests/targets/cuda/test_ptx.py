@@ -77,7 +77,7 @@ def traced(work: Workload, dtype: str) -> Func:
     """The program of a workload's value and gradient."""
     args = work.make(np.random.default_rng(0), 40, dtype).values()
     f = adc.value_and_grad(adc.compile(work.text(dtype)), wrt=work.wrt)
-    return f.trace(f.describe(tuple(args), {})[0]).func
+    return f._trace(f._describe(tuple(args), {})[0]).func
 
 
 def prove(work: Workload, dtype: str, arch: tuple[int, int], folder: Path, every: bool, record: Any) -> None:
@@ -192,7 +192,7 @@ def test_what_decides_rounds_alike(name: str, kind: str, fast: bool) -> None:
     args = tuple(np.ones(shape, kind) for shape in ((4,), (4,), (3, 4)))
     f = adc.compile(f"def f(b, u, c):\n    r = {DECISIONS[name]}\n    return sum(r)")
     f = adc.value_and_grad(f, wrt="u") if name in GRADIENTS else f
-    found = of_device(optimised(f.trace(f.describe(args, {})[0]).func))
+    found = of_device(optimised(f._trace(f._describe(args, {})[0]).func))
     operations = re.findall(
         r"\b(?:add|mul|fma)\.[\w.]+", "".join(k.ptx for k in ptx.compiled(found, fast=fast))
     )
@@ -241,7 +241,7 @@ def test_kernels_of_iterations_read_their_number(name: str, tmp_path: Path) -> N
 
     (source, make) = next((s, m) for n, s, m in FEATURES if n == name)
     f = adc.value_and_grad(adc.compile(source))
-    made = of_device(optimised(f.trace(f.describe(make(np.random.default_rng(0)), {})[0]).func))
+    made = of_device(optimised(f._trace(f._describe(make(np.random.default_rng(0)), {})[0]).func))
     emitter = DeviceEmitter(made, hosted=True)
     reads = 0
     for text in ptx.texts(emitter, True):
@@ -261,7 +261,7 @@ def test_kernels_of_iterations_read_their_number(name: str, tmp_path: Path) -> N
 def test_kernels_read_rows_from_tiles(arch: tuple[int, int], tmp_path: Path) -> None:
     (source,) = [s for name, s, _ in FEATURES if name == "rows of points"]
     f = adc.compile(source)
-    func = f.trace(f.describe((np.ones((3, 2)), np.ones((4, 2)), np.ones(4)), {})[0]).func
+    func = f._trace(f._describe((np.ones((3, 2)), np.ones((4, 2)), np.ones(4)), {})[0]).func
     found = dict(assembled(func, arch, tmp_path, True))
     assert "nest0_tiled" in found
     for name, used in found.items():
@@ -281,7 +281,7 @@ def test_kernels_store_results_of_16_bits(stored: str, tmp_path: Path) -> None:
 
     x, y = np.ones(3, np.float32), np.ones((3, 2), np.float32)
     f = adc.compile("tanh(x[:, None] * y), sum(y, axis=0), sum(y * x[:, None], axis=1)", args="x y")
-    made = of_device(optimised(f.trace(f.describe((x, y), {})[0]).func))
+    made = of_device(optimised(f._trace(f._describe((x, y), {})[0]).func))
     func = made.func
     emitter = DeviceEmitter(made, half=True, narrow=range(len(func.results)))
     assert emitter.narrowed == set(func.results)
@@ -330,11 +330,11 @@ def test_every_kernel_of_the_features_assembles(feature: Any, arch: tuple[int, i
     _, source, make = feature
     args = make(np.random.default_rng(0))
     f = adc.compile(source)
-    types = f.describe(args, {})[0]
-    first = f.trace(types).func
+    types = f._describe(args, {})[0]
+    first = f._trace(types).func
     if not first.results[0].rank:
         gradient = adc.value_and_grad(f)
-        first = gradient.trace(types).func
+        first = gradient._trace(types).func
     for name, found in assembled(first, arch, tmp_path, True):
         print(f"{feature[0]:<20}{name:<24}{arch} {found}")
 

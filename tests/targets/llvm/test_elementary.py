@@ -65,7 +65,7 @@ def test_loops_call_nothing(name, dtype):
     """But for the sines of large angles."""
     f = adc.compile(f"{name}(x)")
     f(np.ones(40, dtype))
-    text = str(optimised(translated(f.specialise(f._last).executable.general.source, True).text))
+    text = str(optimised(translated(f._specialise(f._last).executable.general.source, True).text))
     calls = [line for line in text.split("\n") if "call " in line and "@_ZGV" in line]
     assert bool(calls) == (name in {"sin", "cos"})
 
@@ -80,7 +80,7 @@ def test_large_kernels_call_functions_with_the_same_bits(dtype):
     several = adc.compile(f"def f(x):\n    return {', '.join(parts)}")
     for part, found in zip(parts, several(*args), strict=True):
         np.testing.assert_array_equal(found, adc.compile(part)(*args))
-    text = str(optimised(translated(several.specialise(several._last).executable.general.source, True).text))
+    text = str(optimised(translated(several._specialise(several._last).executable.general.source, True).text))
     assert all(f"@adc_{name}_v" in text for name in names)
 
 

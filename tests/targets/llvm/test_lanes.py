@@ -71,7 +71,7 @@ def arguments(source, n, seed=0):
     if source is NEAREST:
         made["w"] = made["w"].T.copy()
     single = {"x", "w", "v"} if source is SINGLE else {"x"} if source is MIXED else set()
-    names = [p.name for p in adc.compile(source).parameters]
+    names = [p.name for p in adc.compile(source)._parameters]
     return [made[name].astype(np.float32) if name in single else made[name] for name in names]
 
 
@@ -301,7 +301,7 @@ def test_loops_outside_of_nests_stay_as_they_are():
 
 def test_rows_have_place_for_all_lanes_and_blocks_are_whole_vectors():
     f = adc.compile(LAYERS)
-    func = f.trace(f.describe(arguments(LAYERS, 3), {})[0]).func
+    func = f._trace(f._describe(arguments(LAYERS, 3), {})[0]).func
     kernel = CpuKernel(scheduled(run((*OPTIMISE, *KERNEL), func)))
     sizes = (2000, D, K)
     assert kernel.kernel.wide
@@ -330,7 +330,7 @@ def test_what_iterations_compute_is_known_of_lanes_too(term):
     args = random.normal(size=(53, 5)), random.normal(size=(5, 7)), np.arange(53) % 4, np.ones(4)
     ours, numpy = (adc.compile(text, backend=b) for b in ("cpu", "numpy"))
     near([ours(*args)], [numpy(*args)], 1e-6)
-    assert any(f.lanes for f in ours.specialise(ours._last).executable.general.kernel.transformed.values())
+    assert any(f.lanes for f in ours._specialise(ours._last).executable.general.kernel.transformed.values())
 
 
 def test_iterations_that_share_a_row_are_not_jammed_inside_lanes():

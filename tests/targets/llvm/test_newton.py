@@ -103,6 +103,6 @@ def test_reciprocals_of_roots_are_precise(dtype):
 def test_they_are_inlined(text, value):
     f = program("f64", text)
     np.testing.assert_array_equal(f(np.ones(9), np.full(9, 4.0)), value)
-    code = str(optimised(translated(f.specialise(f._last).executable.general.source, True).text))
+    code = str(optimised(translated(f._specialise(f._last).executable.general.source, True).text))
     assert "@llvm.x86.avx512.r" in code
     assert not re.search(r"call .*<8 x double> @adc_", code)

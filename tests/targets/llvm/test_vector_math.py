@@ -41,7 +41,7 @@ def choice(request, monkeypatch):
 
 def executable(f):
     """What the last call of a function ran."""
-    return f.specialise(f._last).executable.general
+    return f._specialise(f._last).executable.general
 
 
 def code(f, *args) -> str:
@@ -324,7 +324,7 @@ def test_numbers_alone_have_the_bits_of_the_c_library():
 
 def test_precise_means_nothing_to_the_interpreter():
     f = adc.compile("exp(x)", backend="numpy", precise=True)
-    assert f.backend == "numpy"
+    assert f._backend == "numpy"
     assert f(1.0) == math.exp(1.0)
 
 

@@ -46,7 +46,7 @@ def test_what_runs_is_what_is_shown():
     f = adc.compile("def f(x): return sum(sin(x)**2)", backend="numba")
     x = np.ones(5)
     assert f(x) == pytest.approx(5 * np.sin(1.0) ** 2)
-    kernel = kernel_at(f.specialise(f._last).executable, [5])
+    kernel = kernel_at(f._specialise(f._last).executable, [5])
     assert isinstance(kernel, CpuKernel)
     assert kernel.native is None
     assert kernel.kernel.source == f.show("kernel", x)

@@ -108,6 +108,7 @@ def _bits_of_bfloat16(x: Any) -> Any:
 
 @register_jitable
 def reduce_add(total: Any, value: Any) -> Any:
+    """The sum over the lanes of a warp."""
     return total + value
 
 

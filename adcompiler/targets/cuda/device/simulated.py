@@ -44,18 +44,22 @@ def uint64(value: Any) -> int:
 
 
 def add_rn(x: Any, y: Any) -> Any:
+    """A sum."""
     return x + y
 
 
 def sub_rn(x: Any, y: Any) -> Any:
+    """A difference."""
     return x - y
 
 
 def mul_rn(x: Any, y: Any) -> Any:
+    """A product."""
     return x * y
 
 
 def div_rn(x: Any, y: Any) -> Any:
+    """A quotient."""
     return x / y
 
 
@@ -78,14 +82,17 @@ def narrow(array: Any, x: Any) -> Any:
 
 
 def reduce_add(total: Any, value: Any) -> Any:
+    """The sum over the lanes of a warp."""
     return total + value
 
 
 def reduce_min(total: Any, value: Any) -> Any:
+    """The least value over the lanes of a warp."""
     return total if total <= value or total != total else value
 
 
 def reduce_max(total: Any, value: Any) -> Any:
+    """The largest value over the lanes of a warp."""
     return total if total >= value or total != total else value
 
 

@@ -253,6 +253,7 @@ class DeviceEmitter(TeamEmitter):
         return writer
 
     def nest_writer(self, tasks: Sequence[Task], names: dict[Element, str]) -> DeviceWriter:
+        """A writer of one nest."""
         writer = self.writer(names)
         writer.expect(e for t in tasks for e in t.written)
         return writer

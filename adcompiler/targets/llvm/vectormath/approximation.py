@@ -43,6 +43,7 @@ class Approximation(Inlined):
         return super().constant(self.rounded(value))
 
     def subtract(self, x: str, y: str) -> str:
+        """A difference."""
         return self.emit(f"fsub {self.kind.vector} {x}, {y}")
 
     def masked(self, name: str, *args: str) -> str:
@@ -109,6 +110,7 @@ class Approximation(Inlined):
         return self.select(self.compare("ogt", x, c), c, x)
 
     def negated(self, x: str) -> str:
+        """The negative."""
         return self.emit(f"fneg {self.kind.vector} {x}")
 
     def small(self, x: str) -> str:

@@ -88,9 +88,11 @@ class Inlined:
         return self.emit(f"call {v} @{name}({v} {x}, {v} zeroinitializer, {mask} -1)")
 
     def add(self, x: str, y: str) -> str:
+        """A sum."""
         return self.emit(f"fadd {self.kind.vector} {x}, {y}")
 
     def multiply(self, x: str, y: str) -> str:
+        """A product."""
         return self.emit(f"fmul {self.kind.vector} {x}, {y}")
 
     def fma(self, x: str, y: str, z: str) -> str:
