@@ -19,7 +19,7 @@ from adcompiler.runtime.programs.program import Program
 
 def show_prints(f: Any, types: Types, values: Sequence[Any]) -> None:
     """Print what a call with these arguments prints, of a derivative what its function does."""
-    while hasattr(f, "of"):
+    while hasattr(f, "_of"):
         f = f._of
     own = types[: len(f._parameters)]
     found, lines, tallies = f._derived(("print", own), lambda: _observing(f, own))
