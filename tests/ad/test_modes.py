@@ -274,3 +274,9 @@ def test_other_transforms_are_made_once_too():
     assert adc.hessian(f, sparse=True) is adc.hessian(f, sparse=True)
     assert adc.hessian(f, sparse=True) is not adc.hessian(f)
     assert adc.grad(adc.grad(f)) is adc.grad(adc.grad(f))
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_forward_mode_shares_the_tangent_of_an_extremum_among_equal_elements(name: str) -> None:
+    f = adc.compile(f"{name}(x)", backend="numpy")
+    assert adc.jvp(f, (np.array([2.0, 2.0]),), (np.array([1.0, 0.0]),))[1] == 0.5
