@@ -21,7 +21,7 @@ from adcompiler.analysis.predicates import Conditions
 from adcompiler.ir.nodes import Accumulate, Apply, Element, Index, Map, Read, Reduce
 from adcompiler.ir.walk import elements_of
 from adcompiler.kernels.emit.writer import Writer, axis_name
-from adcompiler.kernels.limits import MOST_EDGE
+from adcompiler.kernels.limits import MOST_EDGE, MOST_INNER_ELEMENTS, MOST_OUTER_ELEMENTS
 from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence, Task
 from adcompiler.loopir.nodes import (
     EDGE,
@@ -72,7 +72,7 @@ class Cut:
 
 def cut(writer: Writer, loop: Loop) -> Cut | None:
     """How to cut a loop; None if no condition would be known inside."""
-    if loop.bounds or is_short(loop.size) or not all(map(_is_plain, loop.tasks)):
+    if loop.bounds or is_short(loop.size) or not all(map(_is_plain, loop.tasks)) or _is_large(loop):
         return None
     outer = frozenset(one.number for one in (*writer.around, *writer.loops))
     known: dict[Element, bool] = {}
@@ -85,6 +85,13 @@ def cut(writer: Writer, loop: Loop) -> Cut | None:
         if condition is not None:
             known[condition] = edge.holds
     return Cut(first, last, tuple(known.items())) if first or last else None
+
+
+def _is_large(loop: Loop) -> bool:
+    """Whether the code of a loop is so large that more bodies would take long to compile."""
+    inner = any(task.has_loops(task.loops.index(loop)) for task in loop.tasks)
+    elements = elements_of(e for t in loop.tasks for e in t.elements)
+    return len(elements) > (MOST_OUTER_ELEMENTS if inner else MOST_INNER_ELEMENTS)
 
 
 def _is_plain(task: Task) -> bool:
