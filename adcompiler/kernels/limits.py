@@ -18,9 +18,8 @@ POLLED_POINTS = 1 << 22
 # Elements of a row that may be kept in registers, where its length is known; others are spilled.
 SMALL_ROW = 64
 
-# Elements of a loop that is cut, which has a second body then: compile time. An outer loop has a third one.
-MOST_OUTER_ELEMENTS = 200
-MOST_INNER_ELEMENTS = 220
+MOST_OUTER_ELEMENTS = 200  # elements of a loop with loops inside that is cut: it has three bodies to compile
+MOST_INNER_ELEMENTS = 220  # elements of an innermost loop that is cut: it has two bodies to compile
 MOST_EDGE = 8  # iterations at one end of a loop that run with all conditions; loops that are cut grow longer
 
 CACHE_BYTES = 1 << 21  # bytes that a nest moves from a cache of level 2; beyond, they come from memory
