@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 from adcompiler.analysis.affine import Linear, linear, linear_constant
 from adcompiler.analysis.intervals import facts_of, lowest
 from adcompiler.analysis.loop_order import is_short
-from adcompiler.analysis.predicates import Conditions
+from adcompiler.analysis.predicates import MIRRORED, Conditions
 from adcompiler.ir.nodes import Accumulate, Apply, Element, Index, Map, Read, Reduce
 from adcompiler.ir.walk import elements_of
 from adcompiler.kernels.emit.writer import Writer, axis_name
 from adcompiler.kernels.limits import MOST_EDGE, MOST_INNER_ELEMENTS, MOST_OUTER_ELEMENTS
-from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence, Task
+from adcompiler.kernels.schedule.schedule_tree import Loop, Task
 from adcompiler.loopir.nodes import (
     EDGE,
     Assign,
@@ -37,8 +37,6 @@ from adcompiler.loopir.nodes import (
     literal,
     unsigned,
 )
-
-COMPARISONS = frozenset(("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"))
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ def cut(writer: Writer, loop: Loop) -> Cut | None:
     outer = frozenset(one.number for one in (*writer.around, *writer.loops))
     known: dict[Element, bool] = {}
     first, last = 0, 0
-    for condition, form in _forms(writer, loop):
+    for condition, form in _forms(loop):
         edge = _Edge.of(form, loop, outer)
         if edge is None:
             continue
@@ -96,7 +94,7 @@ def _is_large(loop: Loop) -> bool:
 
 def _is_plain(task: Task) -> bool:
     """Whether the iterations of a task may run in any order."""
-    return isinstance(task.array, Map | Reduce | Accumulate) and not isinstance(task, Recurrence)
+    return isinstance(task.array, Map | Reduce | Accumulate)
 
 
 @dataclass(frozen=True)
@@ -131,27 +129,20 @@ def _most(distance: Linear) -> int | None:
     return max(-most, 0) if most is not None and -most <= MOST_EDGE else None
 
 
-def _forms(writer: Writer, loop: Loop) -> Iterator[tuple[Element | None, Linear]]:
+def _forms(loop: Loop) -> Iterator[tuple[Element | None, Linear]]:
     """The conditions in a loop that depend on its index, each as a form that is not negative where it holds,
     and the same for reads."""
     for element in elements_of(e for t in loop.tasks for e in t.elements):
         if loop.number not in element.axes:
             continue
-        if isinstance(element, Apply) and element.op in COMPARISONS and element.args[0].dtype == "i64":
-            yield from _sides(element)
+        if isinstance(element, Apply) and element.op in MIRRORED:
+            yield from ((element, form) for form in facts_of(element))
         elif isinstance(element, Read):
             for index, size in zip(element.args, element.array.shape, strict=True):
-                if loop.number in index.axes and not writer.fits(index, size):
+                if loop.number in index.axes:
                     at = linear(index)
                     yield None, at
                     yield None, linear(size) - at - linear_constant(1)
-
-
-def _sides(condition: Apply) -> Iterator[tuple[Element, Linear]]:
-    """A comparison as a form."""
-    forms = facts_of(condition)
-    if len(forms) == 1:
-        yield condition, forms[0]
 
 
 def edges(loop: Loop, limits: tuple[Expr, Expr], inside: tuple[Expr, Expr]) -> tuple[For, Assign]:

@@ -38,7 +38,7 @@ COMPARISONS = frozenset((*OPPOSITE, "equal"))
 
 def decide(func: Func) -> Func:
     """The same program, without conditions, minima and maxima of integers that ranges decide."""
-    return Decide(known=frozenset()).func(func)
+    return Decide().func(func)
 
 
 class Decide(Fold):

@@ -67,18 +67,22 @@ def folded(
 ) -> Element:
     """An element, with operations folded that constants or the ranges of iteration numbers decide. `seen` is
     a condition in terms of these numbers."""
-    fold = Fold(ranges=ranges)
-    fold.seen = seen or fold.seen
-    return rewrite((element,), fold.element)[0]
+    return rewrite((element,), Fold(ranges=ranges, seen=seen).element)[0]
 
 
 class Fold(Rewriter):
-    """Folds what constants, conditions that are `known` to hold and `ranges` of iteration numbers decide."""
+    """Folds what constants, conditions that are `known` to hold and `ranges` of iteration numbers decide.
+    `seen` is a condition in terms of these numbers."""
 
-    def __init__(self, known: frozenset[Element] = frozenset(), ranges: Ranges | None = None) -> None:
+    def __init__(
+        self,
+        known: frozenset[Element] = frozenset(),
+        ranges: Ranges | None = None,
+        seen: Callable[[Element], Element] | None = None,
+    ) -> None:
         super().__init__()
         self.known, self.ranges = known, ranges or {}
-        self.seen: Callable[[Element], Element] = lambda condition: condition
+        self.seen = seen or (lambda condition: condition)
 
     def inner(self, loop: Loop | Ruled) -> Rewriter:
         """A rewriter that knows what holds in an iteration: the loop is not empty, and the numbers of this
