@@ -39,9 +39,9 @@ Examples:
 
 \b
 A SOURCE is an expression, a file (.adc or .py; its main definition), file:name,
-or - for a program from standard input. --json makes every answer, an error too,
-one JSON object. adc --install-completion completes verbs, options and names.
-Exit codes: 0 done, 1 an error in the program or its data, 2 wrong usage.
+or - for a program from standard input. With --json a command prints one JSON
+object, also for an error. adc --install-completion sets up completion.
+Exit codes: 0 success, 1 an error in the program or its data, 2 wrong usage.
 """
 
 app = typer.Typer(
@@ -64,7 +64,7 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Formulas in, values and gradients out: numba with gradients."""
+    """Compile formulas and functions together with their gradients."""
 
 
 app.command("run", cls=Run, epilog=RUN_EXAMPLES)(run_source)

@@ -41,11 +41,12 @@ def bench_source(
     ] = 0.3,
     as_json: AsJson = False,
 ) -> Timings:  # fmt: skip
-    """Time SOURCE, its value with its gradient, and its split into forward and propagate.
+    """Time SOURCE and its derivatives.
 
-    Parameters without an argument get random numbers between 0.5 and 1.5 with the annotated shape (scalars
-    without an annotation). Named axes have length 1000 unless --size says otherwise. Prints for each program
-    the time of the first call, which compiles or loads it, and the median and minimum of the later calls.
+    Times the value, the value with its gradient, and the separate forward and propagate. Parameters without
+    an argument get random numbers between 0.5 and 1.5 with the annotated shape (scalars without an
+    annotation). Named axes have length 1000 unless --size says otherwise. Prints for each program the time
+    of the first call, which compiles or loads it, and the median and minimum of the later calls.
     """
     f = typed(function_of(source, backend), types)
     sample, sampled = sampler(f, {"": 1000} | lengths(size)), set[int]()

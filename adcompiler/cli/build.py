@@ -86,13 +86,13 @@ def build_source(
     ] = "c",
     as_json: AsJson = False,
 ) -> Text:  # fmt: skip
-    """Compile SOURCE to a shared library and a C header that need no Python.
+    """Write a C library, or other code.
 
-    The library contains NAME and, for a scalar result, NAME_value_and_grad, or the functions in --what: NAME
-    for the value, NAME_grad, NAME_hvp (the Hessian times a direction) and so on. A C compiler (cc) links it.
-    With --emit c it writes C99 source instead, which allocates nothing and needs only the C library; with
-    --abi casadi too, source for casadi.external. With --emit ptx,cubin it writes CUDA kernels, one file each,
-    and a manifest that says how to launch them.
+    The library needs no Python. It contains NAME and, for a scalar result, NAME_value_and_grad, or the
+    functions in --what: NAME for the value, NAME_grad, NAME_hvp (the Hessian times a direction) and so on.
+    A C compiler (cc) links it. With --emit c it writes C99 source instead, which allocates nothing and
+    needs only the C library; with --abi casadi too, source for casadi.external. With --emit ptx,cubin it
+    writes CUDA kernels, one file each, and a manifest that says how to launch them.
     """
     forms = listed(emit, "--emit", FORMS)
     _check_options(forms, sparse, abi, what, wrt)

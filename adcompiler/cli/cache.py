@@ -20,9 +20,10 @@ def show_cache(
     clear: Annotated[bool, typer.Option("--clear", help="Remove every kernel from it.")] = False,
     as_json: AsJson = False,
 ) -> Text:
-    """Print the folder of compiled kernels, their number and their size.
+    """Print or clear the cache of compiled kernels.
 
-    The folder is given by ADC_CACHE_DIR, or else by the platform. Kernels are compiled again when needed.
+    Prints its folder, the number of kernels and their size. The folder is given by ADC_CACHE_DIR, or else by
+    the platform. Kernels are compiled again when needed.
     """
     count, size = store.contents()
     if clear:

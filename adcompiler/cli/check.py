@@ -34,10 +34,11 @@ def check_source(
     ] = 2,
     as_json: AsJson = False,
 ) -> Text:  # fmt: skip
-    """Compare the derivatives of SOURCE with finite differences and complex steps at the given arguments.
+    """Test derivatives at the given arguments.
 
-    Prints the worst relative error of each, and the parts of the program without a complex form. If an error
-    is too large, the worst entry is printed with both numbers, and the exit code is 1.
+    Compares them with finite differences and complex steps. Prints the worst relative error of each, and
+    the parts of the program without a complex form. If an error is too large, the worst entry is printed
+    with both numbers, and the exit code is 1.
     """
     f = function_of(source)
     names = names_of(f, wrt, "--wrt") if wrt else None

@@ -68,9 +68,10 @@ def explain_source(
     ] = None,
     as_json: AsJson = False,
 ) -> Text:  # fmt: skip
-    """Print which gradients of SOURCE there are, why the others are None, and what forward saves.
+    """Print which gradients exist, and why others do not.
 
-    The program is that for the given arguments or types; without either, for annotations, else for scalars.
+    Also prints what a separate forward pass saves. Types come from the arguments or --types; without
+    either, from annotations. Other parameters are scalars.
     """
     f = typed(function_of(source), types)
     names = names_of(f, wrt, "--wrt") if wrt else None

@@ -67,7 +67,7 @@ def run_source(
     backend: Backends = None,
     as_json: AsJson = False,
 ) -> Results:  # fmt: skip
-    """Run SOURCE: print its value, and its gradient with --grad."""
+    """Print the value of SOURCE, and its gradient."""
     if output is not None and output.suffix != ".npz":
         raise UsageError(f"-o {output} does not end in .npz", remedy=f"-o {output.with_suffix('.npz')}")
     f = function_of(source, backend)

@@ -66,9 +66,9 @@ def show_source(
     types: Types = None,
     as_json: AsJson = False,
 ) -> Listing | Text:  # fmt: skip
-    """Print SOURCE at a stage of its compilation.
+    """Print SOURCE at a stage of compilation.
 
-    The program is that for the given arguments or types; without either, for annotations, else for scalars.
+    Types come from the arguments or --types; without either, from annotations. Other parameters are scalars.
     """
     f = typed(function_of(source), None if stage in UNTYPED else types)
     names = names_of(f, wrt, "--wrt") if wrt else None
