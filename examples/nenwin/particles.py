@@ -1,8 +1,8 @@
 """Marbles, nodes and eaters in a plane: Newton's attraction, velocity-Verlet or Beeman steps, and the loss.
 
-An emitter stands at each pixel and emits a marble if there is ink. Nodes attract marbles, marbles each other.
-The first nodes are eaters, one a class. An eater's marble is the nearest to it, by where that will be soon;
-the class is that of the eater whose marble is nearest of all.
+Each pixel has an emitter, which emits a marble if there is ink. Nodes attract marbles, and marbles attract each
+other. The first nodes are eaters, one per class. An eater's marble is the one that will be nearest to it a short
+time ahead. The predicted class is that of the eater whose marble is nearest of all.
 """
 # ruff: noqa: F821  the functions of the language need no import
 
@@ -15,13 +15,13 @@ import numpy as np
 
 import adcompiler as adc
 
-SOFT = 0.02  # added to squared distances, so that particles that meet do not fling each other away
+SOFT = 0.02  # added to squared distances, so that particles that meet are not thrown apart
 NOTHING = 1000.0  # the squared distance of a marble that was not emitted
 
 
 @dataclass
 class Emitter:
-    """Where a pixel's marble begins: `pos`, `vel` and `acc` of shape (2,)."""
+    """Where a pixel's marble starts: `pos`, `vel` and `acc` of shape (2,)."""
 
     pos: Any
     vel: Any
@@ -30,7 +30,7 @@ class Emitter:
 
 @dataclass
 class Node:
-    """What attracts marbles: `pos` of shape (2,), and `pull`, a float, which repels where it is negative."""
+    """A point that attracts marbles: `pos` of shape (2,), and `pull`, a float; a negative one repels."""
 
     pos: Any
     pull: float
@@ -38,7 +38,7 @@ class Node:
 
 @dataclass
 class Marbles:
-    """Marbles on their way: `pos`, `vel` and `acc` of shape (n, 2), and the `mass` (n,) that attracts."""
+    """Moving marbles: `pos`, `vel` and `acc` of shape (n, 2), and the `mass` (n,) that attracts."""
 
     pos: np.ndarray
     vel: np.ndarray
@@ -48,7 +48,7 @@ class Marbles:
 
 @dataclass
 class Model:
-    """All that is trained. `mass` is that of a marble of full ink, `focus` how sharp the choice is."""
+    """The trained parameters: `mass` of a marble of full ink; `focus`, the scale of the scores."""
 
     emitters: list[Emitter]
     nodes: list[Node]  # the eaters first
@@ -58,7 +58,7 @@ class Model:
 
 @adc.function
 def attraction(p: f64[n, 2], q: f64[m, 2], w: f64[m]):
-    """The acceleration of particles at p by others at q of attraction w."""
+    """The acceleration of particles at p by others at q with attraction w."""
 
     def cube(s):
         return s * sqrt(s)
@@ -77,7 +77,7 @@ def attraction(p: f64[n, 2], q: f64[m, 2], w: f64[m]):
 
 @adc.function
 def moved(p, v, a, mass, q, w, steps: i64, h, method: static):
-    """Positions and velocities of marbles after some steps of length h, among nodes at q of attraction w."""
+    """Positions and velocities of marbles after some steps of length h, among nodes at q with attraction w."""
     before = a
     for _ in range(steps):
         if method == "beeman":
@@ -125,7 +125,7 @@ def ahead(p, v, mass, nodes, eaters: static, alpha):
 
 @adc.function
 def sample(marbles, nodes, label: i64, eaters: static, steps: i64, h, alpha, method: static):
-    """The loss of marbles among nodes, the first of which are eaters: it blames the nearest."""
+    """The cross-entropy of marbles among nodes, the first of which are eaters."""
     q, w = [n.pos for n in nodes], [n.pull for n in nodes]
     p, v = moved(marbles.pos, marbles.vel, marbles.acc, marbles.mass, q, w, steps, h, method)
     score = -ahead(p, v, marbles.mass, nodes, eaters, alpha)
@@ -141,14 +141,14 @@ def distances(ink, model, eaters: static, steps: i64, h, alpha, method: static):
 
 @adc.function
 def blame(ink, label: i64, model, eaters: static, steps: i64, h, alpha, method: static):
-    """The loss of one image: its own eater's marble is to be nearer than those of the others."""
+    """The cross-entropy of one image: small if the eater of its class has the nearest marble."""
     score = -model.focus * distances(ink, model, eaters, steps, h, alpha, method)
     return logsumexp(score) - score[label]
 
 
 @adc.function
 def loss(images, labels: i64[n], model, eaters: static, steps: i64, h, alpha, method: static):
-    """The mean over a batch of images (n, pixels): one program, whatever its length."""
+    """The mean over a batch of images (n, pixels): one program for all lengths."""
     return mean(
         blame(images[s], labels[s], model, eaters, steps, h, alpha, method) for s in range(len(labels))
     )
@@ -161,7 +161,7 @@ def nearest(images, model, eaters: static, steps: i64, h, alpha, method: static)
 
 
 def begun(seed: int, side: int = 8, classes: int = 10, hidden: int = 8) -> Model:
-    """A model to begin with: emitters on a grid of side × side pixels, eaters on a circle, nodes anywhere."""
+    """An initial model: emitters on a grid of side × side pixels, eaters on a circle, nodes anywhere."""
     random = np.random.default_rng(seed)
     row, column = np.meshgrid(np.linspace(1, -1, side), np.linspace(-1, 1, side), indexing="ij")
     emitters = [
