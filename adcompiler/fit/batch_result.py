@@ -27,7 +27,7 @@ MESSAGES = {
 class BatchResult:
     """The results of many fits; each array has the fits as its first axis.
 
-    x        the fitted parameters, an array (fits, parameters); NaN for a fit that could not begin
+    x        the fitted parameters, an array (fits, parameters); NaN for a fit that could not start
     params   the same in the form of the start
     cost     half the sum of squares
     status   1 to 4: converged by gtol, ftol, xtol, or ftol and xtol, as in SciPy; 0: `max_nfev` was reached;

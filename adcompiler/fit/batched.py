@@ -40,27 +40,27 @@ def batch(
     max_nfev: int | None = None,
     progress: bool = False,
 ) -> BatchResult:
-    """Fit one model to many sets of data at once, each on its own: `adc.curve_fit` for thousands to millions.
+    """Fit one model to thousands or millions of data sets, each separately: `adc.curve_fit` in bulk.
 
     model           `f(x, a, b, ...)` or `f(x, p)` as for `adc.curve_fit`, compiled or a function of numba
     x               the independent variable: (points,), or (fits, points) if it differs from fit to fit; a
                     tuple of such arrays for several
     y               the data, (fits, points). NaN is a missing point; x and sigma may then be NaN too
-    start           the start of the parameters: (parameters,), or (fits, parameters); or a dict by name, or a
-                    container, of numbers and arrays with a number for each fit. None: 1 for each
+    start           start values of the parameters: (parameters,), or (fits, parameters); or a dict by name,
+                    or a container, of numbers and arrays with a number for each fit. None: 1 for each
     sigma           standard deviations of y: a number, (points,) or (fits, points)
     absolute_sigma  as in `adc.curve_fit`
     bounds          (lower, upper), each a number or like the start of one fit, with None for no bound
-    method          "lm", of Levenberg and Marquardt
-    ftol            ends a fit when its cost is predicted to fall by less than this part, and does
-    xtol            ... when a step is smaller than this part of the parameters
-    gtol            ... when the cosines of the angles between residuals and columns of the Jacobian are
-                    smaller
-    max_nfev        how often the model is computed for a fit at most; None: 100 times for each parameter
+    method          "lm", the Levenberg-Marquardt method
+    ftol            a fit ends when its cost is predicted to fall by less than this fraction, and does so
+    xtol            a fit ends when a step is smaller than this fraction of the parameters
+    gtol            a fit ends when the cosines of the angles between the residuals and the columns of the
+                    Jacobian are smaller than this
+    max_nfev        the maximum number of evaluations of the model per fit; None: 100 for each parameter
     progress        whether to show the number of fits that have ended
 
-    The fits of one call run in vectors and on all threads. A fit that fails disturbs no other one. Data are
-    fitted in float64. Returns a BatchResult with `.params`, `.x`, `.stderr`, `.cov`, `.confidence(0.95)`,
+    The fits of one call run in vectors and on all threads. A fit that fails does not affect the others. Data
+    are fitted in float64. Returns a BatchResult with `.params`, `.x`, `.stderr`, `.cov`, `.confidence(0.95)`,
     `.cost`, `.status`, `.success` and `.nfev`.
     """
     check_method(WHAT, method, METHODS)

@@ -41,12 +41,12 @@ def curve_fit(
     """Fit a compiled model, `f(x, a, b, ...)`, to data: `scipy.optimize.curve_fit` with exact Jacobians.
 
     xdata           an array for the first parameter of `f`; a tuple of arrays for the first ones
-    ydata           what `f` returns, but for errors
-    p0              the start of the other parameters: a sequence, a dict by name, or a container for a single
-                    parameter. None: 1 for each
+    ydata           measured values of `f`, in an array like its result
+    p0              start values of the other parameters: a sequence, a dict by name, or a container for a
+                    single parameter. None: 1 for each
     sigma           standard deviations of ydata, or their covariance matrix
-    absolute_sigma  whether sigma is known in absolute terms; else it only weights, and the scale of errors
-                    follows from the residuals
+    absolute_sigma  whether sigma is known in absolute terms; otherwise it only gives weights, and the scale
+                    of the errors follows from the residuals
     bounds          (lower, upper), each a number or like p0, with None for no bound
     method          "trf", "dogbox" or "lm", which takes no bounds
 

@@ -14,7 +14,7 @@ from adcompiler.optim.update_kernels import run, sign_and_decay, zeros
 
 
 class Adam(Optimizer):
-    """Adam: PyTorch's `torch.optim.Adam`, and its numbers.
+    """Adam, with the results of PyTorch's `torch.optim.Adam`.
 
     With g the gradient (-g to maximize) plus weight_decay * p, in step t the moments m and v and the
     parameter p become
@@ -23,10 +23,10 @@ class Adam(Optimizer):
         v = beta2 * v + (1 - beta2) * g**2              state "exp_avg_sq"
         p = p - lr * (m / (1 - beta1**t)) / (sqrt(v / (1 - beta2**t)) + eps)
 
-    amsgrad divides by the greatest v so far (state "max_exp_avg_sq"); decoupled_weight_decay takes
-    lr * weight_decay * p off the parameter instead of adding to the gradient.
+    amsgrad divides by the greatest v so far (state "max_exp_avg_sq"). decoupled_weight_decay subtracts
+    lr * weight_decay * p from the parameter instead of adding to the gradient.
 
-    `Optimizer` says what params may be. foreach and fused choose among PyTorch's kernels; here they change
+    `Optimizer` describes params. foreach and fused choose among PyTorch's kernels; here they change
     nothing. Raises Error for hyperparameters out of their range: lr, eps and weight_decay >= 0, and
     0 <= beta < 1.
     """
@@ -100,7 +100,7 @@ def _numbers(step: int, group: Group) -> dict[str, float]:
 
 
 class AdamW(Adam):
-    """Adam with decoupled weight decay: PyTorch's `torch.optim.AdamW`, and its numbers.
+    """Adam with decoupled weight decay, with the results of PyTorch's `torch.optim.AdamW`.
 
     In each step p is multiplied by 1 - lr * weight_decay, and then updated as by `Adam` without weight decay.
     Raises as Adam does.

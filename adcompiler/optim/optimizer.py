@@ -18,14 +18,13 @@ from adcompiler.optim.groups import Group, check, check_names, groups_of, variab
 
 
 class Optimizer:
-    """The base of optimisers, which have PyTorch's parameters and numbers.
+    """The base class of optimisers, with PyTorch's parameters and results.
 
-    params  Variables (as adc.parameters(model) gives), or a list of groups: dicts with "params" and the
-            hyperparameters that are special to them. Or nothing, or a container of arrays: such an optimiser
-            has `init` and `update` alone
+    params  Variables (as adc.parameters(model) returns them), or a list of groups: dicts with "params" and
+            their own hyperparameters. With nothing, or a container of arrays, only `init` and `update` work
 
-    step() gives each Variable another value: graphs that read the old one raise GraphError when they are
-    walked. A hyperparameter is changed by `opt.param_groups[0]["lr"] = ...`.
+    step() gives each Variable another value, and a backward pass through a graph that read the old one raises
+    GraphError. Change a hyperparameter by `opt.param_groups[0]["lr"] = ...`.
     """
 
     def __init__(self, params: Any, defaults: Group) -> None:
@@ -50,7 +49,7 @@ class Optimizer:
 
     @public
     def add_param_group(self, param_group: Group) -> None:
-        """Update other Variables too: a dict with "params" and the hyperparameters special to them."""
+        """Update other Variables too: a dict with "params" and their own hyperparameters."""
         if not isinstance(param_group, dict) or "params" not in param_group:
             raise DtypeError(
                 "a group is a dict with 'params'", remedy='add_param_group({"params": [w], ...})'
@@ -88,7 +87,7 @@ class Optimizer:
         p.hold(new.reshape(p.shape))
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Begin new sums of gradients: None, or zeros where there is one."""
+        """Reset all gradients to None, or to zeros."""
         for group in self.param_groups:
             for p in group["params"]:
                 if set_to_none or p._grad is None:
@@ -100,9 +99,9 @@ class Optimizer:
                     p._grad.zero_()
 
     def state_dict(self) -> dict[str, Any]:
-        """Groups and state as PyTorch has them, with numbers in the place of Variables.
+        """Groups and state in PyTorch's format, with numbers in place of Variables.
 
-        The arrays are this step's: later steps make others.
+        Later steps do not change the arrays.
         """
         number = {p: k for k, p in enumerate(self._params())}
         groups = [{**g, "params": [number[p] for p in g["params"]]} for g in self.param_groups]
@@ -111,7 +110,7 @@ class Optimizer:
 
     @public
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on as another optimiser would, of which this is the `state_dict()`; PyTorch's fits too.
+        """Continue from the `state_dict()` of another optimiser, also of PyTorch's.
 
         Raises ShapeError if its groups or the shapes of its state do not fit.
         """

@@ -14,14 +14,14 @@ from adcompiler.optim.update_kernels import run, sign_and_decay
 
 
 class SGD(Optimizer):
-    """Stochastic gradient descent: PyTorch's `torch.optim.SGD`, and its numbers.
+    """Stochastic gradient descent, with the results of PyTorch's `torch.optim.SGD`.
 
     With g the gradient (-g to maximize) plus weight_decay * p, the momentum b and the parameter p become
 
         b = momentum * b + (1 - dampening) * g          (b = g in the first step)
         p = p - lr * (g + momentum * b  if nesterov else  b)
 
-    `Optimizer` says what params may be. foreach and fused choose among PyTorch's kernels; here they change
+    `Optimizer` describes params. foreach and fused choose among PyTorch's kernels; here they change
     nothing. Raises Error for hyperparameters out of their range: lr, momentum and weight_decay >= 0.
     """
 

@@ -1,8 +1,8 @@
 """Marbles, nodes and eaters in a plane: Newton's attraction, velocity-Verlet or Beeman steps, and the loss.
 
-Each pixel has an emitter, which emits a marble if there is ink. Nodes attract marbles, and marbles attract each
-other. The first nodes are eaters, one per class. An eater's marble is the one that will be nearest to it a short
-time ahead. The predicted class is that of the eater whose marble is nearest of all.
+Each pixel has an emitter, which emits a marble if there is ink. Nodes attract marbles, and marbles attract
+each other. The first nodes are eaters, one per class. An eater's marble is the one that will be nearest to it a
+short time ahead. The predicted class is that of the eater whose marble is nearest of all.
 """
 # ruff: noqa: F821  the functions of the language need no import
 
@@ -77,7 +77,7 @@ def attraction(p: f64[n, 2], q: f64[m, 2], w: f64[m]):
 
 @adc.function
 def moved(p, v, a, mass, q, w, steps: i64, h, method: static):
-    """Positions and velocities of marbles after some steps of length h, among nodes at q with attraction w."""
+    """Positions and velocities of marbles after steps of length h, among nodes at q with attraction w."""
     before = a
     for _ in range(steps):
         if method == "beeman":

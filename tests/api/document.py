@@ -208,16 +208,16 @@ def errors() -> str:
 
 
 def results() -> Iterator[str]:
-    yield "## Results\n\nObjects that functions above return.\n"
+    yield "## Results\n\nThe classes of results.\n"
     for kind, (maker, members) in RESULTS.items():
-        made = Entry(kind.__name__, None, f"What `{maker}` returns.\n\n{inspect.getdoc(kind)}")
+        made = Entry(kind.__name__, None, f"Returned by `{maker}`.\n\n{inspect.getdoc(kind)}")
         yield shown(made) + with_members(kind, members)
 
 
 def others() -> Iterator[str]:
     yield (
         "## With other libraries\n\n`adc.dask` and `adc.torch` need the library. [Dask](dask.md), "
-        "[PyTorch](torch.md) and [JAX](jax.md) are described on pages of their own.\n"
+        "[PyTorch](torch.md) and [JAX](jax.md) have their own pages.\n"
     )
     for module, files in OTHERS.items():
         for file, names in zip(files[::2], files[1::2], strict=True):

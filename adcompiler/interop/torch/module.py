@@ -37,15 +37,15 @@ class ParameterPlace:
 class Module(torch.nn.Module):  # type: ignore[misc]  # torch is not looked into
     """A compiled function of tensors that owns some of its arguments.
 
-    values  for each argument that is owned its first value, by name: numbers, arrays, tensors, or dicts,
-            lists, tuples, named tuples and dataclasses of these, nested
+    values  the initial value of each argument that the module owns, by name: numbers, arrays, tensors, or
+            dicts, lists, tuples, named tuples and dataclasses of these, nested
 
-    Floats become `torch.nn.Parameter`s, integers and booleans in arrays buffers, both of memory of
-    their own; they are named by their paths, `p.layers.0.w`, in `named_parameters()` and `state_dict()`.
-    Python's integers, texts and None stay what they are. The module takes the other arguments, in order
-    or by name.
+    Floats become `torch.nn.Parameter`s, and arrays of integers and booleans become buffers. Both are copies.
+    `named_parameters()` and `state_dict()` name them by their paths, `p.layers.0.w`. Python's integers,
+    strings and None are kept unchanged. A call takes the other arguments, in order or by name.
 
-    Raises ArgumentError for a name that the function does not have, DtypeError for what no program takes.
+    Raises ArgumentError for a name that is not a parameter of the function, and DtypeError for a value that
+    no program accepts.
     """
 
     @public
