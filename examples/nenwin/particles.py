@@ -1,8 +1,8 @@
 """Marbles, nodes and eaters in a plane: Newton's attraction, velocity-Verlet or Beeman steps, and the loss.
 
 Each pixel has an emitter, which emits a marble if there is ink. Nodes attract marbles, and marbles attract
-each other. The first nodes are eaters, one per class. An eater's marble is the one that will be nearest to it a
-short time ahead. The predicted class is that of the eater whose marble is nearest of all.
+each other. The first nodes are eaters, one per class. An eater's marble is the one that will be nearest to it
+a short time ahead. The predicted class is that of the eater whose marble is nearest of all.
 """
 # ruff: noqa: F821  the functions of the language need no import
 
