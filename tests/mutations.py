@@ -90,6 +90,7 @@ FAULTS = (
     Fault("passes/order/triangles", "const(most + 1,", "const(most,"),
     Fault("passes/recurrences/sums", 'return x, apply("negative", y)', "return x, y"),
     Fault("passes/recurrences/checkpoint", 'apply("add", done, Read(local, ()))', "Read(local, ())"),
+    Fault("ad/final_reads", "* side.sign - linear_constant(1)", "* side.sign"),
     # lowering
     Fault("frontend/indexing/subscripts", "if abs(step) != 1:", "if abs(step) > 2:"),
     Fault("frontend/indexing/subscripts", "advanced[-1] - advanced[0] + 1 == len(advanced)", "True"),

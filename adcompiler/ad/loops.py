@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from adcompiler.ad.final_reads import final_reads
 from adcompiler.ad.guards import mask
 from adcompiler.ad.liveness import liveness
 from adcompiler.ad.partials import active_arrays
@@ -187,13 +188,16 @@ def _with_stacks(loop: Loop, iteration: _Iteration, back: Body) -> Body:
     """The reverse body, with the values of iterations that it reads as rows of stacks, and its consts in
     place."""
     given = {r for _, r in iteration.body.rows} | {p for _, p in iteration.consts} | {iteration.body.step}
-    roots, saved = stacked(iteration.body, given, roots_of(back))
+    ends = loop.items[: len(loop.results)]
+    roots, whole = final_reads(iteration.body, ends, back.length, roots_of(back))
+    given |= set(whole)
+    roots, saved = stacked(iteration.body, given, roots)
     found = _where_read(iteration, given, roots, saved)
     shapes = [longest(a, iteration.body, given) or a.shape for a in saved]
     stacks = _stacks(
         loop, iteration, back, [padded(a, shape) for a, shape in zip(found, shapes, strict=True)]
     )
-    new: dict[Array, Array] = {place: whole for whole, place in iteration.consts}
+    new: dict[Array, Array] = {place: const for const, place in iteration.consts} | whole
     rows = [fresh(a.dtype, [inside(n, new) for n in shape]) for a, shape in zip(saved, shapes, strict=True)]
     parts = {a: _first_of(row, a, new) for a, row in zip(saved, rows, strict=True)}
     inner = zip(stacks, rows, strict=True)

@@ -70,6 +70,7 @@ class Writer:
     vectors: list[str] = field(default_factory=lambda: ["x"])
     counts: list[str] = field(default_factory=list)
     indices: list[str] = field(default_factory=list)
+    within: set[str] = field(default_factory=set)  # indices that are less than n
     walked: list[str] = field(default_factory=list)  # vectors that loops around run over
     functions: list[str] = field(default_factory=list)  # nested, of one number and of the names around
     made: int = 0
@@ -92,6 +93,8 @@ class Writer:
         if not self.indices:
             return self.pick(["0", "-1", "n // 2"])
         i = self.pick(self.indices)
+        if i in self.within and self.draw(st.booleans()):
+            return i
         text: str = self.pick([f"{i} % n", f"({i} + 1) % n", f"n - 1 - {i} % n", f"at[{i} % len(at)]", "-1"])
         return text
 
@@ -265,15 +268,18 @@ class Writer:
 
     def repeat(self, depth: int) -> None:
         """A while loop that ends, as integers do."""
-        k = self.fresh("q")
-        self.write(depth, f"{k} = 0")
-        self.write(depth, f"while {k} < {self.pick(['3', 'n', 'n - 3'])}:")
+        k, end = self.fresh("q"), self.pick(["3", "n", "n - 1", "n - 3"])
+        start, test, step = ("0", f"< {end}", "+= 1") if self.draw(st.booleans()) else (end, "> 0", "-= 1")
+        if end == "n - 1":
+            self.within.add(k)
+        self.write(depth, f"{k} = {start}")
+        self.write(depth, f"while {k} {test}:")
         self.indices.append(k)
-        self.around.append(f"{k} += 1")
+        self.around.append(f"{k} {step}")
         self.block(depth + 1)
         self.around.pop()
         self.indices.pop()
-        self.write(depth + 1, f"{k} += 1")
+        self.write(depth + 1, f"{k} {step}")
 
     def leave(self, depth: int) -> None:
         """A `break` or a `continue` under a condition."""

@@ -424,20 +424,12 @@ class RecurrenceWriter:
 
     def carry(self) -> None:
         """Copy outs that are computed elsewhere to their rows, then update the carried values."""
-        rec, writer = self.rec, self.writer
+        rec = self.rec
         for out, stack in zip(rec.outs, self.stacks, strict=False):
             if not out.rank:
                 self.collect(out, stack)
             elif self.labels[out] != self.labels[stack]:
                 self.copy(self.label(out), stack, out.shape, self.row(out), (Var(axis_name(rec.number)),))
-        scalars = [
-            (f, r)
-            for f, r in zip(self.finals, rec.results, strict=True)
-            if isinstance(r, Array) and not f.rank
-        ]
-        if scalars:
-            values = [Var(self.label(r)) for _, r in scalars]
-            writer.add(assignments([self.labels[f] for f, _ in scalars], values))
         for final, result in zip(self.finals, rec.results, strict=True):
             whole = result.base if isinstance(result, carried_updates.InPlace) else result
             if whole is not None and final.rank and not self.there(whole, final):
@@ -445,6 +437,15 @@ class RecurrenceWriter:
         for final, result in zip(self.finals, rec.results, strict=True):
             for store in result.stores if isinstance(result, carried_updates.InPlace) else ():
                 self.store(final, store)
+        self.scalars()  # last: the places of stores read them
+
+    def scalars(self) -> None:
+        """Update carried scalars."""
+        pairs = zip(self.finals, self.rec.results, strict=True)
+        found = [(f, r) for f, r in pairs if isinstance(r, Array) and not f.rank]
+        if found:
+            values = [Var(self.label(r)) for _, r in found]
+            self.writer.add(assignments([self.labels[f] for f, _ in found], values))
 
     def collect(self, out: Array, stack: Array) -> None:
         """Store a scalar of each iteration."""

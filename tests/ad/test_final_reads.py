@@ -1,0 +1,105 @@
+"""Tables that loops fill: elements that are never stored again are read from the final table, not saved."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from judges.compared import leaves, near
+
+import adcompiler as adc
+from adcompiler.ad.programs.split import value_and_grad
+from adcompiler.ir.loop import Item
+from adcompiler.ir.walk import arrays_of
+from adcompiler.passes.pipeline import SIMPLIFY, run
+
+SQUARE = np.random.default_rng(8).normal(size=(5, 5))
+
+FINAL = {  # loops that save a number for each element at most
+    "rows": """
+    for i in range(1, n):
+        T[i, :] = sin(T[i - 1, :]) * x[i, :]""",
+    "upwards": """
+    for i in range(n - 2, -1, -1):
+        T[i, :] = sin(T[i + 1, :]) * x[i, :]""",
+    "elements": """
+    for i in range(1, n):
+        for j in range(1, n):
+            T[i, j] = sin(T[i - 1, j]) * x[i, j] + T[i, j - 1] * T[i - 1, j - 1]""",
+    "triangle": """
+    for i in range(n):
+        for j in range(i):
+            T[i, j] = x[i, j] + sum(T[i, k] * T[j, k] for k in range(j))""",
+    "slices": """
+    for k in range(n - 1):
+        T[k + 1:, k] = T[k + 1:, k] * T[k, k] + sin(T[k, k + 1:])""",
+    "not stored yet": """
+    for i in range(n - 1):
+        T[i, :] = T[i, :] * T[i + 1, :]""",
+}
+OVERWRITTEN = {
+    "a row above": """
+    for i in range(1, n):
+        T[i, :] = sin(T[i - 1, :]) * x[i, :]
+        T[i - 1, 0] = T[i, 0]""",
+    "a border": """
+    for i in range(n):
+        for j in range(i + 1):
+            T[i, 0] = T[i, 0] + sin(T[j, 0]) * x[i, j]""",
+    "the last row": """
+    for i in range(n):
+        T[i, :] = T[n - 1, :] * T[i, :]""",
+    "a counter": """
+    k = n - 1
+    while k > 0:
+        T[k, :] = sin(T[k - 1, :]) * T[k, :]
+        k = k - 1""",
+    "a counter that turns round": """
+    k = 0
+    for i in range(4):
+        T[k, :] = sin(T[i, :]) * T[k, :]
+        k = (k + 2) % n""",
+    "later rows": """
+    for i in range(n):
+        T[i:, 0] = T[i:, 0] * T[i, 1]
+        T[:, 1] = T[:, 0] * 0.5""",
+    "with no condition on the iteration": """
+    for i in range(n):
+        for j in range(max(i, 2)):
+            T[j, 0] = sin(T[i, 0]) * T[j, 0]
+        T[max(i, 2), 0] = T[0, 0] * 2""",
+}
+
+
+def program(body: str) -> str:
+    return f"def f(x: f64[n, n]):\n    T = 0.5 * x{body}\n    return sum(T**2) + sum(cos(T))"
+
+
+@pytest.mark.parametrize("body", [*FINAL.values(), *OVERWRITTEN.values()], ids=[*FINAL, *OVERWRITTEN])
+def test_gradients(body: str) -> None:
+    adc.check_grad(adc.compile(program(body)), SQUARE)
+
+
+@pytest.mark.slow_when(lambda name: name not in ("slices", "a counter"))
+@pytest.mark.parametrize("name", [*FINAL, *OVERWRITTEN])
+def test_second_derivatives(name: str) -> None:
+    body = (FINAL | OVERWRITTEN)[name]
+    adc.check_grad(adc.compile(program(body)), SQUARE[:4, :4], order=2)
+
+
+@pytest.mark.parametrize("body", FINAL.values(), ids=FINAL)
+def test_no_iteration_saves_the_table(body: str) -> None:
+    f = adc.compile(program(body))
+    func = f._trace(f._describe((SQUARE,), {})[0]).func
+    gradient = run(SIMPLIFY, value_and_grad(func, [0], with_value=True))
+    stacks = [a for a in arrays_of(gradient.results) if isinstance(a, Item) and a.k >= len(a.loop.results)]
+    assert all(stack.rank <= 2 for stack in stacks)
+
+
+@pytest.mark.parametrize("length", [0, 1, 2])
+@pytest.mark.parametrize("name", ["elements", "slices"])
+def test_short_tables_in_single_precision(name: str, length: int) -> None:
+    x = SQUARE[:length, :length]
+    source = program(FINAL[name])
+    single, double = (adc.grad(adc.compile(s)) for s in (source.replace("f64", "f32"), source))
+    for found, expected in zip(leaves(single(x.astype(np.float32))), leaves(double(x)), strict=True):
+        near(np.float64(found), expected, 1e-5)
