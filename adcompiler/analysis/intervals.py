@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from adcompiler.analysis.affine import Linear, linear, linear_constant
 from adcompiler.analysis.limits import MOST_TERMS
-from adcompiler.analysis.predicates import OPPOSITE
+from adcompiler.analysis.predicates import opposite
 from adcompiler.ir.nodes import Apply, Const, Element, Size, const, is_const
 from adcompiler.ir.walk import elements_of
 from adcompiler.ops.build import apply
@@ -180,9 +180,9 @@ def facts_of(condition: Element) -> list[Linear]:
     """The forms that are nonnegative if a condition holds."""
     if not isinstance(condition, Apply):
         return []
-    if condition.op == "logical_not" and isinstance(condition.args[0], Apply):
-        inner = condition.args[0]
-        return facts_of(apply(OPPOSITE[inner.op], *inner.args)) if inner.op in OPPOSITE else []
+    if condition.op == "logical_not":
+        comparison = opposite(condition.args[0])
+        return [] if comparison is None else facts_of(comparison)
     if condition.op == "logical_and":
         return [f for part in condition.args for f in facts_of(part)]
     if len(condition.args) != 2 or condition.args[0].dtype != "i64":
@@ -200,3 +200,19 @@ def facts_of(condition: Element) -> list[Linear]:
         case "equal":
             return [x - y, y - x]
     return []
+
+
+def always_holds(condition: Element, ranges: Ranges, facts: Iterable[Linear] = ()) -> bool:
+    """Whether a comparison of integers provably holds if the `facts` are nonnegative."""
+    forms = facts_of(condition)
+    return bool(forms) and all(never_negative(form, ranges, facts) for form in forms)
+
+
+def never_holds(condition: Element, ranges: Ranges, facts: Iterable[Linear] = ()) -> bool:
+    """Whether a comparison of integers provably does not hold if the `facts` are nonnegative."""
+    match condition:
+        case Apply(op="equal", args=(x, y)) if x.dtype == "i64":
+            distance, one = linear(x) - linear(y), linear_constant(1)
+            return any(never_negative(side - one, ranges, facts) for side in (distance, distance * -1))
+    comparison = opposite(condition)
+    return comparison is not None and always_holds(comparison, ranges, facts)

@@ -23,11 +23,19 @@ MIRRORED = {  # a comparison with its operands exchanged
 }  # fmt: skip
 
 
+def opposite(condition: Element) -> Element | None:
+    """What holds where a comparison of integers does not; None for any other condition."""
+    match condition:
+        case Apply(op=op, args=args) if op in OPPOSITE and args[0].dtype == "i64":
+            return apply(OPPOSITE[op], *args)
+    return None
+
+
 def without_negation(condition: Element) -> Element:
     """The comparison of integers that holds where a negated one does not; any other condition as it is."""
     match condition:
-        case Apply(op="logical_not", args=(Apply(op=op, args=args),)) if op in OPPOSITE:
-            return apply(OPPOSITE[op], *args) if args[0].dtype == "i64" else condition
+        case Apply(op="logical_not", args=(inner,)):
+            return opposite(inner) or condition
     return condition
 
 

@@ -7,12 +7,12 @@ partial sum per block, and these are added in order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
 from adcompiler.analysis.loop_order import is_short
-from adcompiler.analysis.predicates import ALWAYS, join, meet
+from adcompiler.analysis.predicates import Conditions, join, meet
 from adcompiler.ir.nodes import Accumulate, Array, Element, Input, Read, Reduce, Shape
 from adcompiler.ir.nodes import Call as ArrayCall
 from adcompiler.kernels.emit import calls
@@ -369,14 +369,10 @@ class Emitter(Statements):
         self, writer: Writer, loop: Loop, limits: tuple[Expr, Expr], partial: dict[Task, str]
     ) -> None:
         """Write one loop of a nest, then overwrite the elements on diagonals."""
-        known = {t: t.known for t in loop.tasks}
         found = {t: ties for t in loop.tasks if (ties := self.diagonals(writer, loop, t))}
+        with self.assuming(writer, {t: elsewhere(t.known, ties) for t, ties in found.items()}):
+            self.iterate(writer, loop, limits, partial)
         for task, ties in found.items():
-            task.known = elsewhere(task.known, ties)
-            writer.expect(task.elements)
-        self.iterate(writer, loop, limits, partial)
-        for task, ties in found.items():
-            task.known = known[task]
             for indices, value in (at(task, loop.number, tie, ties) for tie in ties):
                 writer.expect((*indices, value))
                 self.put(writer, task.array, indices, value)
@@ -399,15 +395,21 @@ class Emitter(Statements):
             writer.add(place)
             self.body(writer, loop.body, partial)
             writer.close()
-        known = {t: t.known for t in loop.tasks}
-        for task in loop.tasks:
-            task.known = join(task.known, found.known)
-        writer.expect(e for t in loop.tasks for e in t.elements)
-        writer.open(found.inside(loop), For(f"i{loop.number}", unsigned(inside[0]), unsigned(inside[1])))
-        self.body(writer, loop.body, partial)
-        writer.close()
-        for task in loop.tasks:
+        with self.assuming(writer, {t: join(t.known, found.known) for t in loop.tasks}):
+            writer.open(found.inside(loop), For(f"i{loop.number}", unsigned(inside[0]), unsigned(inside[1])))
+            self.body(writer, loop.body, partial)
+            writer.close()
+
+    @contextmanager
+    def assuming(self, writer: Writer, known: Mapping[Task, Conditions]) -> Iterator[None]:
+        """Write what tasks compute under the conditions that they know here."""
+        before = {t: t.known for t, now in known.items() if t.known != now}
+        for task in before:
             task.known = known[task]
+        writer.expect(e for t in before for e in t.elements)
+        yield
+        for task, outside in before.items():
+            task.known = outside
 
     @contextmanager
     def uncut(self) -> Iterator[None]:
@@ -428,11 +430,5 @@ class Emitter(Statements):
         """Write the outermost loop of a nest for each case of the conditions that choose between costly
         sides."""
         for case in cases(e for t in loop.tasks for e in t.elements):
-            for task in loop.tasks:
-                task.known = case
-            if case:
-                writer.expect(e for t in loop.tasks for e in t.elements)
-            with writer.under(case):
+            with self.assuming(writer, dict.fromkeys(loop.tasks, case)), writer.under(case):
                 self.write_loop(writer, loop, limits, partial)
-        for task in loop.tasks:
-            task.known = ALWAYS

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial, reduce
 
-from adcompiler.analysis.affine import Linear, linear, linear_constant
-from adcompiler.analysis.intervals import Ranges, facts_of, never_negative, up_to
+from adcompiler.analysis.affine import Linear, linear
+from adcompiler.analysis.intervals import Ranges, always_holds, facts_of, never_holds, never_negative, up_to
 from adcompiler.analysis.predicates import OPPOSITE, Conditions, needed_under
 from adcompiler.ir.nodes import (
     Apply,
@@ -114,9 +114,9 @@ class _Here:
 
     def comparison(self, made: Apply) -> Element:
         """A comparison that is decided, or without a maximum that is positive where it holds."""
-        if self.holds(made):
+        if always_holds(made, self.ranges, self.facts):
             return const(True, "bool")
-        if self.fails(made):
+        if never_holds(made, self.ranges, self.facts):
             return const(False, "bool")
         x, y = made.args
         if made.op == "less" and isinstance(y, Apply) and y.op == "maximum" and self.sure(linear(x)):
@@ -124,20 +124,6 @@ class _Here:
             if len(inner) == 1:
                 return apply("less", x, inner[0])
         return made
-
-    def holds(self, condition: Apply) -> bool:
-        """Whether a comparison holds."""
-        forms = facts_of(condition)
-        return bool(forms) and all(map(self.sure, forms))
-
-    def fails(self, condition: Apply) -> bool:
-        """Whether a comparison does not hold."""
-        if condition.op == "equal":
-            distance = linear(condition.args[0]) - linear(condition.args[1])
-            one = linear_constant(1)
-            return self.sure(distance - one) or self.sure(distance * -1 - one)
-        opposite = apply(OPPOSITE[condition.op], *condition.args)
-        return isinstance(opposite, Apply) and self.holds(opposite)
 
 
 def _is_open(element: Element) -> bool:

@@ -12,9 +12,9 @@ from dataclasses import replace
 import numpy as np
 
 from adcompiler.ad.guards import support
-from adcompiler.analysis.affine import Linear, linear, linear_constant
-from adcompiler.analysis.intervals import Range, Ranges, facts_of, never_negative, up_to
-from adcompiler.analysis.predicates import OPPOSITE
+from adcompiler.analysis.affine import Linear, linear
+from adcompiler.analysis.intervals import Range, Ranges, always_holds, never_holds, up_to
+from adcompiler.analysis.predicates import opposite
 from adcompiler.ir.loop import Item, Loop, inside
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -112,28 +112,20 @@ class Fold(Rewriter):
                 terms = {a and inside(a, places): factor for a, factor in found.last.terms.items()}
                 yield Read(slot, ()), replace(found, last=Linear(terms))
 
-    def holds(self, element: Element) -> bool:
-        """Whether a condition holds in every iteration of the enclosing loop."""
+    def settled(self, element: Element) -> Element:
+        """An element, or what a condition is in every iteration of the enclosing loop."""
         if element in self.known:
-            return True
-        element = self.seen(element) if element.dtype == "bool" else element
-        facts = facts_of(element) if self.decides(element) else []
-        return bool(facts) and all(never_negative(fact, self.ranges, ()) for fact in facts)
-
-    def decides(self, element: Element) -> bool:
-        """Whether iteration numbers may decide an element: it depends on no other axes."""
-        return bool(self.ranges) and all(Index(a) in self.ranges for a in element.axes)
-
-    def fails(self, element: Element) -> bool:
-        """Whether a condition holds in no iteration of the enclosing loop."""
-        element = self.seen(element) if element.dtype == "bool" else element
-        if not self.decides(element) or not isinstance(element, Apply):
-            return False
-        if element.op == "equal" and element.args[0].dtype == "i64":
-            distance = linear(element.args[0]) - linear(element.args[1])
-            sides = (distance - linear_constant(1), distance * -1 - linear_constant(1))
-            return any(never_negative(side, self.ranges, ()) for side in sides)
-        return element.op in OPPOSITE and self.holds(apply(OPPOSITE[element.op], *element.args))
+            return const(True, "bool")
+        if not self.ranges or element.dtype != "bool":
+            return element
+        seen = self.seen(element)
+        if any(Index(a) not in self.ranges for a in seen.axes):
+            return element
+        if always_holds(seen, self.ranges):
+            return const(True, "bool")
+        if opposite(seen) in self.known or never_holds(seen, self.ranges):
+            return const(False, "bool")
+        return element
 
     def _resize(self, lengths: tuple[Element, ...]) -> tuple[Element, ...]:
         """A range that ends before it begins is empty."""
@@ -178,10 +170,7 @@ class Fold(Rewriter):
         return Map(array.shape, body)
 
     def element(self, element: Element) -> Element:
-        if self.holds(element):
-            return const(True, "bool")
-        if self.fails(element):
-            return const(False, "bool")
+        element = self.settled(element)
         match element:
             case Read(array=array) if is_number(array):
                 return element
