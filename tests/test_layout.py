@@ -39,7 +39,7 @@ LAZY = {"numba", "llvmlite", "sympy", "scipy", "lark", "typer", "rich"}
 LAZY |= {"torch", "jax", "dask", "pandas", "xarray", "IPython", "tqdm"}
 
 MOST = re.compile("MOST_|FEWEST_|LONGEST_|LARGEST_|SHORTEST_|LEAST_")
-WITHOUT_LIMITS = {"pytree", "loopir", "llvm", "runtime", "vectormath"}  # folders that keep them in modules
+WITHOUT_LIMITS = {"pytree"}  # folders that keep them in modules
 
 PACKAGE = Path(find_spec("adcompiler").origin).parent
 

@@ -28,6 +28,7 @@ from adcompiler.loopir.walk import (
     mentions,
     names,
     read_names,
+    reads,
     sets,
     statements,
     stores_of,
@@ -150,6 +151,49 @@ def is_disjoint(body: Sequence[Stmt], name: str, axis: str) -> bool:
     if len(places) < names(*body)[name]:
         return False
     return bool(set.intersection(*({k for k, i in enumerate(p.indices) if i == Var(axis)} for p in places)))
+
+
+def may_interleave(loop: For, inner: For, mentioned: Counter[str]) -> bool:
+    """Whether an inner loop may run several iterations of a loop for each of its elements, in order: an
+    element reads no other one, and iterations communicate through elements only.
+
+    `mentioned` counts the uses of names in the function.
+    """
+    own, local = names(loop), set(assigned(loop))
+    alone = all(own[name] == mentioned[name] for name in local)
+    bounded = alone and not local & variables(*inner.bounds) and _by_iteration(loop, inner, local)
+    elements = {at.array for at, stored in accesses(*inner.body) if stored}
+    others = {at.array for at, stored in accesses(loop) if stored} - elements
+    return (
+        bounded
+        and all(is_disjoint([loop], name, inner.axis) for name in elements)
+        and all(own[name] == 1 for name in others)
+    )
+
+
+def _by_iteration(loop: For, inner: For, local: set[str]) -> bool:
+    """Whether an iteration reads none of the variables `local` from an earlier one, and only statements of
+    the same element read what is set for that element."""
+    known = {loop.axis}
+    for s in loop.body:
+        inside = known | {inner.axis}
+        for part in inner.body if s is inner else ():
+            if not reads(part).keys() & local <= inside:
+                return False
+            inside |= set(assigned(part))
+        if s is not inner:
+            if not reads(s).keys() & local <= known:
+                return False
+            known |= set(assigned(s))
+    return True
+
+
+def carries_only_totals(body: Sequence[Stmt], changing: Collection[str]) -> bool:
+    """Whether the iterations of an innermost loop pass on sums and extrema only, of the variables `changing`,
+    which are assigned more than once."""
+    begun = {s.name for s in body if isinstance(s, Assign) and not total(s)}  # in each iteration
+    read, own = reads(*body), Counter(map(total, walk(*body)))
+    return all(read[name] == own[name] for name in (set(changing) - begun) & assigned(*body).keys())
 
 
 def are_unordered(loop: For, changing: Collection[str]) -> bool:

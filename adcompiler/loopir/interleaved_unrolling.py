@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+from adcompiler.loopir.dependence import may_interleave
+from adcompiler.loopir.limits import ITERATIONS_AT_ONCE, LEAST_GAIN, MOST_INTERLEAVED_COST
 from adcompiler.loopir.nodes import (
     Allocate,
     Assign,
@@ -25,14 +27,11 @@ from adcompiler.loopir.nodes import (
     Node,
     Stmt,
     Store,
-    Var,
 )
 from adcompiler.loopir.rewrite import Restructurer, numbered
 from adcompiler.loopir.short_loops import short
 from adcompiler.loopir.unroll_and_jam import (
     DIVISION,
-    ITERATIONS_AT_ONCE,
-    LEAST_GAIN,
     LOAD,
     OPERATION,
     STORE,
@@ -40,9 +39,7 @@ from adcompiler.loopir.unroll_and_jam import (
     jam,
 )
 from adcompiler.loopir.vector_statements import Lanes
-from adcompiler.loopir.walk import accesses, assigned, names, read_by, reads, statements, variables
-
-MOST_COST = 4.0  # of the computation of one iteration: registers are few
+from adcompiler.loopir.walk import accesses, assigned, names, read_by, statements, variables
 
 
 def interleaved(function: Function) -> Function:
@@ -61,7 +58,11 @@ class _InOrder(Restructurer):
             return s
         if isinstance(s, For):
             inner = _inner(s)
-            if inner is not None and _is_legal(s, inner, self.mentioned) and _gain(s, inner) >= LEAST_GAIN:
+            if (
+                inner is not None
+                and may_interleave(s, inner, self.mentioned)
+                and _gain(s, inner) >= LEAST_GAIN
+            ):
                 return _together(s, inner)
         return super().stmt(s)
 
@@ -73,52 +74,6 @@ def _inner(loop: For) -> For | None:
         return None
     found = [*(s for s in loop.body if s is not loops[0]), *loops[0].body]
     return loops[0] if all(isinstance(s, Assign | AssignAll | Allocate | Store) for s in found) else None
-
-
-# -- whether it may be done ------------------------------------------------------------------------
-
-
-def _is_legal(loop: For, inner: For, mentioned: Counter[str]) -> bool:
-    """Whether interleaving is legal."""
-    own, local = names(loop), set(assigned(loop))
-    alone = all(own[name] == mentioned[name] for name in local)
-    return (
-        alone
-        and not local & variables(*inner.bounds)
-        and _by_iteration(loop, inner)
-        and _by_element(loop, inner)
-    )
-
-
-def _by_iteration(loop: For, inner: For) -> bool:
-    """Whether an iteration reads no variable of an earlier one, and only statements of the same element read
-    what is set for that element."""
-    local, known = set(assigned(loop)), {loop.axis}
-    for s in loop.body:
-        inside = known | {inner.axis}
-        for part in inner.body if s is inner else ():
-            if not reads(part).keys() & local <= inside:
-                return False
-            inside |= set(assigned(part))
-        if s is not inner:
-            if not reads(s).keys() & local <= known:
-                return False
-            known |= set(assigned(s))
-    return True
-
-
-def _by_element(loop: For, inner: For) -> bool:
-    """Whether an array stored by elements is accessed at the element's own index only, and any other stored
-    array is used once."""
-    mentioned, places = names(loop), list(accesses(*inner.body))
-    elements = {at.array for at, stored in places if stored}
-    for name in elements:
-        spots = [{k for k, i in enumerate(at.indices) if i == Var(inner.axis)} for at, _ in places
-                 if at.array == name]  # fmt: skip
-        if len(spots) != mentioned[name] or not set.intersection(*spots):
-            return False
-    found = [at.array for at, stored in accesses(loop) if stored]
-    return all(name in elements or mentioned[name] == 1 for name in found)
 
 
 # -- whether it pays -------------------------------------------------------------------------------
@@ -133,7 +88,7 @@ def _gain(loop: For, inner: For) -> float:
     alone += sum(map(_computed, (n for s in statements([inner]) for n in read_by(s))))
     return (
         ITERATIONS_AT_ONCE * (alone + shared) / (ITERATIONS_AT_ONCE * alone + shared)
-        if alone <= MOST_COST
+        if alone <= MOST_INTERLEAVED_COST
         else 0.0
     )
 

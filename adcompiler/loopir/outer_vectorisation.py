@@ -25,6 +25,7 @@ from math import prod
 
 from adcompiler.loopir.dependence import are_independent, inner_axes, loop_variant, updated
 from adcompiler.loopir.intrinsics import REDUCTIONS
+from adcompiler.loopir.limits import LEAST_DEPTH, RECORD_ELEMENTS
 from adcompiler.loopir.nodes import (
     BLOCK,
     Access,
@@ -57,9 +58,6 @@ from adcompiler.loopir.vector_statements import (
 )
 from adcompiler.loopir.walk import accesses, assigned, mentions, reads, statements, variables, walk
 
-LEAST_LANES, MOST_LANES = 4, 16  # lanes of a vector: rows have space for the most
-RECORD_ELEMENTS = 4  # elements of an interleaved record that LLVM still reads as vectors
-LEAST_DEPTH = 2  # nested loops in an iteration that make it worthwhile
 ROW_INDICES = 2  # indices of a row of one axis: the block, and that axis
 
 

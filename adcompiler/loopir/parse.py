@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from adcompiler.ir.types import Dtype
+from adcompiler.loopir.limits import MOST_ATTEMPTS
 from adcompiler.loopir.nodes import (
     BLOCK,
     EDGE,
@@ -53,7 +54,6 @@ CONSTANTS: Mapping[str, float] = {
 DTYPES: Mapping[str, Dtype] = {
     "np.bool": "bool", "np.int64": "i64", "np.float32": "f32", "np.float64": "f64"
 }  # fmt: skip
-MOST_ATTEMPTS = 100  # to parse
 PROGRAM = "iteration"  # the prefix of the axes of a program's loops
 
 

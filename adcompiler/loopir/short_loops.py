@@ -15,14 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from adcompiler.analysis.limits import SHORT_ITERATIONS
 from adcompiler.lazy import WeakMemo
+from adcompiler.loopir.limits import MOST_ITERATIONS, MOST_LOW_TRIPS, MOST_NODES, MOST_NODES_THAT_FOLD
 from adcompiler.loopir.nodes import Call, Compare, For, Function, If, Literal, Node, Stmt, Var, While
 from adcompiler.loopir.walk import is_of_program, statements, variables, walk
-
-MOST_NODES = 700  # nodes of an unrolled loop
-MOST_NODES_THAT_FOLD = 18_000  # where it compares its axis, as in blocks of a Jacobian: most of it folds then
-MOST_LOW_TRIPS = 8  # iterations of an innermost loop; from 12 on kernels for long ones are faster
-MOST_ITERATIONS = 32  # iterations of such a loop, including those inside
-
 
 _known: WeakMemo[For, range | None] = WeakMemo()  # lives as long as the kernel
 

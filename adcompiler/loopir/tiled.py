@@ -25,8 +25,6 @@ from adcompiler.loopir.unroll_and_jam import Jam, depends
 from adcompiler.loopir.vector_statements import Lanes
 from adcompiler.loopir.walk import accesses, assigned, mentions
 
-TILE_ITERATIONS = 16  # few: rows at a distance of a power of two map to few sets of a cache
-
 
 @dataclass(eq=False, slots=True)
 class Tiled(For):

@@ -17,17 +17,18 @@ from dataclasses import dataclass, field, replace
 
 from adcompiler.loopir.dependence import are_independent, inner_axes, loop_variant, only_added, updated
 from adcompiler.loopir.intrinsics import CHEAP
+from adcompiler.loopir.limits import (
+    ITERATIONS_AT_ONCE,
+    LEAST_GAIN,
+    MOST_JAMMED_COST,
+    MOST_STATEMENTS,
+    NOMINAL_TRIPS,
+)
 from adcompiler.loopir.nodes import Access, Assign, Binary, Call, Expr, For, Function, If, Stmt
 from adcompiler.loopir.rewrite import Renamed, numbered
 from adcompiler.loopir.short_loops import has_loops, short
 from adcompiler.loopir.vector_statements import LANE, Lanes
 from adcompiler.loopir.walk import accesses, assigned, mentions, read_by, statements
-
-ITERATIONS_AT_ONCE = 4  # of the outer loop
-MOST_STATEMENTS = 80  # of the loop's body, which is repeated
-LEAST_GAIN = 1.25  # the least speedup of the inner loops
-MOST_COST = 12.0  # of the unshared part of an iteration in an inner loop: registers are few
-NOMINAL_TRIPS = 32  # the assumed trip count of an inner loop
 
 LOAD, STORE, OPERATION, DIVISION, CALL = 1.0, 3.0, 0.5, 4.0, 10.0
 
@@ -94,7 +95,7 @@ def _gain(loop: For) -> float:
     own, before, after = loop_variant(loop), 0.0, 0.0
     for inner, depth in _innermost(loop, own, 0):
         alone, shared = _costs(inner, own)
-        if alone > MOST_COST or _stores(inner, own):
+        if alone > MOST_JAMMED_COST or _stores(inner, own):
             return 0.0
         weight = float(NOMINAL_TRIPS**depth)
         before += weight * ITERATIONS_AT_ONCE * (alone + shared)

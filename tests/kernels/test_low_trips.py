@@ -13,9 +13,10 @@ import pytest
 
 import adcompiler as adc
 from adcompiler.loopir.dependence import are_unordered
+from adcompiler.loopir.limits import MOST_LOW_TRIPS
 from adcompiler.loopir.nodes import For
 from adcompiler.loopir.parse import functions
-from adcompiler.loopir.short_loops import MOST_LOW_TRIPS, low_trip_guard
+from adcompiler.loopir.short_loops import low_trip_guard
 from adcompiler.targets.llvm.runtime.entry import translated
 
 STATE = """

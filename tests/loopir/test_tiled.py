@@ -9,8 +9,9 @@ import pytest
 
 import adcompiler as adc
 from adcompiler.kernels.limits import LINE_NUMBERS
+from adcompiler.loopir.limits import TILE_ITERATIONS
 from adcompiler.loopir.nodes import For
-from adcompiler.loopir.tiled import TILE_ITERATIONS, Tiled
+from adcompiler.loopir.tiled import Tiled
 from adcompiler.loopir.walk import walk
 
 LENGTHS = [

@@ -12,7 +12,8 @@ import pytest
 
 import adcompiler as adc
 from adcompiler.lazy import cached_property
-from adcompiler.loopir.parse import MOST_ATTEMPTS, parsed
+from adcompiler.loopir.limits import MOST_ATTEMPTS
+from adcompiler.loopir.parse import parsed
 
 
 class Lazy:

@@ -25,6 +25,7 @@ from adcompiler.kernels.limits import (
     SCAN_POINTS,
 )
 from adcompiler.kernels.schedule.schedule_tree import Loop, computed
+from adcompiler.loopir.limits import LEAST_LANES, MOST_LANES
 from adcompiler.loopir.nodes import (
     Assign,
     Binary,
@@ -37,7 +38,6 @@ from adcompiler.loopir.nodes import (
     Var,
     literal,
 )
-from adcompiler.loopir.outer_vectorisation import LEAST_LANES, MOST_LANES
 
 Lengths = Callable[[Sequence[int]], tuple[int, ...]]
 Plan = Callable[[Sequence[int]], tuple[int, int, int, int]]

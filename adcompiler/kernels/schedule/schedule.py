@@ -356,33 +356,31 @@ class _Placer:
 
     def escapes(self, task: Task) -> bool:
         """Whether a reader runs outside the loops over the task's own axes, or reads another element."""
-        if isinstance(task.array, Accumulate | Item | Call) or (
-            isinstance(task.array, Reduce) and not task.in_register
-        ):
+        array = task.array
+        if not task.first_reduced or (isinstance(array, Reduce) and not task.in_register):
             return True
-        own = task.loops[: task.first_reduced]
-        if not own:
-            return True
-        for reader in self.readers[task]:
-            for read in self.reads[reader][task]:
-                here = tuple(substitute(i, reader.index) for i in read.args)
-                if reader.loops[: len(own)] != own or here != task.kept:
-                    return True
-        return False
+        return self.within(task) < task.first_reduced
 
     def within(self, task: Task) -> int:
         """The number of loops around a task that contain all its readers in the same iteration."""
         if isinstance(task.array, Accumulate | Item | Call):
             return 0
-        depth = task.first_reduced
-        for reader in self.readers[task]:
-            for read in self.reads[reader][task]:
-                same = [
-                    a is b and substitute(read.args[k], reader.index) is task.index[k]
-                    for k, a, b in zip(task.order[:depth], task.loops, reader.loops, strict=False)
-                ]
-                depth = [*same, False].index(False)
-        return depth
+        found = (
+            _loops_of_both(task, reader, read)
+            for reader in self.readers[task]
+            for read in self.reads[reader][task]
+        )
+        return min(found, default=task.first_reduced)
+
+
+def _loops_of_both(task: Task, reader: Task, read: Read) -> int:
+    """The number of loops around a task and a reader in which an iteration reads what it computes."""
+    own = [substitute(i, reader.index) is kept for i, kept in zip(read.args, task.kept, strict=True)]
+    if not all(same for axis, same in enumerate(own) if axis not in task.order):
+        return 0
+    depth = task.first_reduced
+    around = zip(task.order[:depth], task.loops, reader.loops, strict=False)
+    return [*(loop is other and own[axis] for axis, loop, other in around), False].index(False)
 
 
 def _calls(task: Task, depth: int) -> bool:

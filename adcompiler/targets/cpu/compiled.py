@@ -17,8 +17,8 @@ from adcompiler.kernels.emit.kernel import Kernel
 from adcompiler.kernels.limits import PARALLEL_POINTS, POLLED_POINTS
 from adcompiler.kernels.schedule.materialise import Scheduled
 from adcompiler.lazy import Memo, cached_property
+from adcompiler.loopir.limits import MOST_LANES
 from adcompiler.loopir.nodes import UnsupportedError
-from adcompiler.loopir.outer_vectorisation import MOST_LANES
 from adcompiler.loopir.short_loops import low_trip_guard
 from adcompiler.progress import compiling
 from adcompiler.targets.buffers import POOL, Into

@@ -18,10 +18,10 @@ from adcompiler.pytree.kinds import ArgType, Kind, Static
 from adcompiler.targets.buffers import POOL
 from adcompiler.targets.cpu.compiled import CpuKernel
 from adcompiler.targets.cpu.kernels import kernel_at
+from adcompiler.targets.llvm.limits import MOST_WORDS
 from adcompiler.targets.llvm.runtime.inline_cache import (
     ARRAY,
     FROM_FLOAT,
-    MOST_WORDS,
     NUMBERS,
     SAME,
     SIZES,

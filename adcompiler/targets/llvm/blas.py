@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from adcompiler.kernels.routines.library import TILE
 from adcompiler.loopir.nodes import UnsupportedError
+from adcompiler.targets.llvm.limits import SHARING_BYTES
 from adcompiler.targets.llvm.values import ArrayValue, Value, literal
 from adcompiler.targets.llvm.variables import Variables
 
@@ -107,7 +108,6 @@ def _copied(code: Variables, array: ArrayValue, row: Value, column: Value) -> Ma
 
 
 SIZES = {"double": 8, "float": 4}
-SHARING_BYTES = 1024  # bytes: rows at multiples of this map to at most four sets of the L1 cache
 COPY = """define internal void @adc_tile_{size}(
     ptr noalias %to, ptr noalias %from, i64 %rows, i64 %columns, i64 %width) nounwind {{
 entry:

@@ -14,6 +14,7 @@ from math import prod
 from adcompiler.loopir import nodes as loopir
 from adcompiler.loopir.dependence import are_unordered, total
 from adcompiler.loopir.intrinsics import REDUCTIONS
+from adcompiler.loopir.limits import TILE_ITERATIONS
 from adcompiler.loopir.nodes import (
     BLOCK,
     Access,
@@ -32,17 +33,24 @@ from adcompiler.loopir.nodes import (
 )
 from adcompiler.loopir.python_modules import MATRICES, ORDER, is_special, source
 from adcompiler.loopir.short_loops import has_loops, short
-from adcompiler.loopir.tiled import TILE_ITERATIONS, Tiled
+from adcompiler.loopir.tiled import Tiled
 from adcompiler.loopir.types import types_of_kernel
 from adcompiler.loopir.unroll_and_jam import Jam
 from adcompiler.loopir.vector_statements import LANE, LaneByLane, Lanes, LaneTotal, LaneUpdate
 from adcompiler.loopir.walk import assigned, names, read_by, statements, variables, walk
 from adcompiler.targets.llvm.instructions import (
     ASK,
+    Instructions,
+)
+from adcompiler.targets.llvm.limits import (
+    INTERLEAVED,
+    LOW_TRIP_LANES,
     POLL_ELEMENTS,
+    STACK_ELEMENTS,
     STRIP_ITERATIONS,
     SUM_STRIP_ITERATIONS,
-    Instructions,
+    UNKNOWN_ITERATIONS,
+    VECTORS_OF_CALLS,
 )
 from adcompiler.targets.llvm.places import located
 from adcompiler.targets.llvm.python_functions import LETTERS, Routine, call, routine
@@ -50,12 +58,6 @@ from adcompiler.targets.llvm.tables import BYTES, TYPES
 from adcompiler.targets.llvm.values import ArrayValue, Needs, Value, literal, typed
 from adcompiler.targets.llvm.variables import Argument, Variables, type_of
 from adcompiler.targets.llvm.vectors import PURE, own_call, vectorises
-
-STACK_ELEMENTS = 64  # elements of an array on the stack
-LANES = 4  # of vectors in a kernel for low trip counts
-UNKNOWN_ITERATIONS = 1 << 10  # assumed iterations of a loop of unknown length
-VECTORS_OF_CALLS = 2  # vectors at a time in loops that call functions
-INTERLEAVED = {4: 12, 2: 32}  # vectors at a time in reduction loops, by their maximum number of operations
 
 
 class Module:
@@ -466,7 +468,7 @@ class Function(Variables):
             count = interleaving(loop.body)
             return self.needs.hint(f'interleave.count", i32 {count}') if count else ""
         free = are_unordered(loop, self.changing)
-        wide = [f'vectorize.width", i32 {LANES}'] if free else []
+        wide = [f'vectorize.width", i32 {LOW_TRIP_LANES}'] if free else []
         return self.needs.hint(*wide, 'interleave.count", i32 1', 'unroll.disable"')
 
     # -- memory ----------------------------------------------------------------------------------

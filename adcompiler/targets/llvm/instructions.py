@@ -16,6 +16,7 @@ from ctypes import c_float
 from adcompiler.loopir.intrinsics import BY_NAME, BY_TEXT, CASTS
 from adcompiler.loopir.nodes import UnsupportedError
 from adcompiler.targets.llvm.libmvec import WIDEST, Set
+from adcompiler.targets.llvm.limits import POLL_ELEMENTS, STRIP_ELEMENTS, STRIP_ITERATIONS
 from adcompiler.targets.llvm.tables import BITS, COMPARISONS, FLOATS, INFINITIES, INTEGERS, RANKS, TYPES
 from adcompiler.targets.llvm.values import Needs, Value, literal, suffix, typed, uniform
 from adcompiler.targets.llvm.vectors import vector_call
@@ -23,10 +24,6 @@ from adcompiler.targets.llvm.vectors import vector_call
 POLL = "adc_poll"  # the function that kernels poll (`polls.py`)
 CONTEXT = "[5 x i64]"  # the words of a call
 STOP, STATE = 1, 2  # the words that request the end of the call, and hold the saved thread state
-POLL_ELEMENTS = 1 << 16  # elements between two polls of a program loop: 20 µs to a few milliseconds
-STRIP_ELEMENTS = 1 << 19  # elements of a strip of a nest's loop, which runs without a poll
-STRIP_ITERATIONS = 16  # iterations of a strip: lanes of vectors
-SUM_STRIP_ITERATIONS = 64  # if each lane has separate sums, which each strip clears and combines
 OWN = "memory(argmem: readwrite, inaccessiblemem: readwrite)"  # a poll touches no array
 ASK = f"""define internal i1 @ask(ptr %context) noinline cold {{
 start:

@@ -9,14 +9,13 @@ lacks is called lane by lane; the rest of the loop is still vectorised.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from adcompiler.loopir.dependence import total
-from adcompiler.loopir.nodes import Assign, Binary, Call, Node, Stmt
+from adcompiler.loopir.dependence import carries_only_totals
+from adcompiler.loopir.nodes import Binary, Call, Node, Stmt
 from adcompiler.loopir.python_modules import is_special
 from adcompiler.loopir.short_loops import has_loops
-from adcompiler.loopir.walk import assigned, reads, walk
+from adcompiler.loopir.walk import walk
 from adcompiler.targets.llvm.libmvec import Set, known
 from adcompiler.targets.llvm.tables import CALLS
 from adcompiler.targets.llvm.values import Needs, Value, typed
@@ -30,20 +29,8 @@ def vectorises(body: Sequence[Stmt], changing: Collection[str]) -> bool:
 
     `changing` are the variables that are assigned more than once.
     """
-    nodes = walk(*body)
-    if has_loops(body) or not any(map(_is_mathematics, nodes)):
-        return False
-    carried = set(changing) - {_begun(s) for s in body}
-    read, own = reads(*body), Counter(map(total, nodes))
-    return all(read[name] == own[name] for name in carried & assigned(*body).keys())
-
-
-def _begun(statement: Stmt) -> str:
-    """The variable that a statement initialises in each iteration; empty if it does not."""
-    match statement:
-        case Assign(name=name) if not total(statement):
-            return name
-    return ""
+    mathematics = not has_loops(body) and any(map(_is_mathematics, walk(*body)))
+    return mathematics and carries_only_totals(body, changing)
 
 
 def _is_mathematics(node: Node) -> bool:

@@ -12,8 +12,8 @@ from judges.threads import same_bits
 import adcompiler as adc
 from adcompiler.kernels.schedule.materialise import scheduled
 from adcompiler.loopir.dependence import updated
+from adcompiler.loopir.limits import MOST_LANES
 from adcompiler.loopir.nodes import Binary, Store, Var
-from adcompiler.loopir.outer_vectorisation import MOST_LANES
 from adcompiler.loopir.parse import functions
 from adcompiler.loopir.pipeline import transformed
 from adcompiler.loopir.vector_statements import Lane, LaneByLane, Lanes, LaneUpdate

@@ -25,13 +25,13 @@ from contextlib import contextmanager
 from adcompiler.ir.types import Dtype
 from adcompiler.targets.llvm.functions import Module
 from adcompiler.targets.llvm.instructions import Instructions
+from adcompiler.targets.llvm.limits import MOST_WORDS
 from adcompiler.targets.llvm.runtime.entry import Code, boxed, context, restored
 from adcompiler.targets.llvm.tables import TYPES
 from adcompiler.targets.llvm.values import Value, literal
 
 HEAD_WORDS = 7  # words
 SIZES = ARGUMENT, MAKER, WORD, CHECK, OUTPUT = 4, 2, 1, 1, 3  # words of an entry of each part
-MOST_WORDS = 256  # most words of a kernel, and of a fast path's outputs
 TUPLE, ARRAY, *KINDS = range(6)  # kinds of outputs; numbers by their type
 NUMBERS: dict[Dtype, int] = dict(zip(TYPES, KINDS, strict=True))
 SAME, FROM_FLOAT, TO_FLOAT, TO_INTEGER = range(4)  # conversions of arguments that are not arrays

@@ -21,6 +21,7 @@ from adcompiler.lazy import cached_property
 from adcompiler.loopir.nodes import Invoke, UnsupportedError
 from adcompiler.loopir.walk import statements
 from adcompiler.targets.llvm.instructions import POLL
+from adcompiler.targets.llvm.limits import HIGHEST_LEVEL, MOST_LIBRARIES
 from adcompiler.targets.llvm.runtime.entry import PYTHON, Code, KernelSource, translated
 from adcompiler.targets.llvm.runtime.inline_cache import fast_path
 from adcompiler.targets.llvm.runtime.polls import polls
@@ -29,8 +30,6 @@ from adcompiler.targets.llvm.values import BrokenModuleError
 from adcompiler.targets.llvm.vectormath.second_pass import closed_by_errors, inlined, parsed, run, version
 
 METH_FASTCALL, METH_KEYWORDS = 0x80, 0x02
-HIGHEST = 3  # optimisation level
-MOST_LIBRARIES = 16  # per linker
 CONTIGUOUS = ("library_matmul",)  # routines for contiguous arrays only
 _NAME = b"kernel"
 
@@ -210,15 +209,17 @@ def _linker(generation: int) -> Any:
     from llvmlite import binding as llvm
 
     host = _host()
-    return llvm.create_lljit_compiler(host.machine(HIGHEST), use_jit_link=host.near, suppress_errors=True)
+    return llvm.create_lljit_compiler(
+        host.machine(HIGHEST_LEVEL), use_jit_link=host.near, suppress_errors=True
+    )
 
 
 def optimisation() -> int:
     """LLVM's optimisation level: the environment variable ADC_OPT, from 0 (fast compilation) to 3 (fast code,
     the default). Raises Error for other values."""
-    given = os.environ.get("ADC_OPT") or str(HIGHEST)
-    if given not in map(str, range(HIGHEST + 1)):
-        raise Error(f"ADC_OPT={given} is not an optimisation level", remedy=f"use 0 to {HIGHEST}")
+    given = os.environ.get("ADC_OPT") or str(HIGHEST_LEVEL)
+    if given not in map(str, range(HIGHEST_LEVEL + 1)):
+        raise Error(f"ADC_OPT={given} is not an optimisation level", remedy=f"use 0 to {HIGHEST_LEVEL}")
     return int(given)
 
 
@@ -264,7 +265,7 @@ def _any_processor(level: int) -> Any:
     return target.create_target_machine(opt=level, reloc="pic", codemodel="default")
 
 
-def optimised(text: str, second: bool = True, level: int = HIGHEST, native: bool = True) -> Any:
+def optimised(text: str, second: bool = True, level: int = HIGHEST_LEVEL, native: bool = True) -> Any:
     """A module of LLVM IR after LLVM's passes for this machine: both, or only the first."""
     module, (_, builder) = parsed(text), _builder(level, native)
     with closed_by_errors(module):

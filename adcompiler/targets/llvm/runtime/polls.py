@@ -20,9 +20,9 @@ from __future__ import annotations
 import time
 
 from adcompiler.targets.llvm.instructions import POLL
+from adcompiler.targets.llvm.limits import SIGNAL_NANOSECONDS
 from adcompiler.targets.llvm.runtime.entry import Code
 
-SIGNAL_NANOSECONDS = 20_000_000  # nanoseconds between two checks for signals
 CLOCK = getattr(time, "CLOCK_MONOTONIC", None)
 
 # Nanoseconds of a clock; if the system has no such function, a number that grows with each poll.

@@ -20,13 +20,10 @@ from __future__ import annotations
 
 from platform import machine
 
+from adcompiler.targets.llvm.limits import SIGNAL_NANOSECONDS, SPIN_NANOSECONDS, WAKE_NANOSECONDS
 from adcompiler.targets.llvm.runtime.entry import Code
-from adcompiler.targets.llvm.runtime.polls import NOW, SIGNAL_NANOSECONDS
+from adcompiler.targets.llvm.runtime.polls import NOW
 
-WAKE_NANOSECONDS = (
-    40_000  # least nanoseconds that the rest of a region takes on one thread, to wake sleeping threads
-)
-SPIN_NANOSECONDS = 200_000  # nanoseconds for which a thread spins before it sleeps
 # A spinning thread yields to the other hardware thread of its core.
 PAUSE = """
 declare void @{name}({type})

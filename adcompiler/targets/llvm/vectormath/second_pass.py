@@ -20,6 +20,7 @@ from typing import Any
 
 from adcompiler.loopir.nodes import UnsupportedError
 from adcompiler.targets.llvm.libmvec import WIDEST
+from adcompiler.targets.llvm.limits import MOST_INLINED
 from adcompiler.targets.llvm.values import BrokenModuleError
 from adcompiler.targets.llvm.vectormath.elementary import ELEMENTARY
 from adcompiler.targets.llvm.vectormath.inlined import KINDS, RARE, Kind
@@ -38,7 +39,6 @@ _APART = re.compile(r"(@adc_\w+_v\d+f\d+)\(")
 _PLACE = re.compile(r", !dbg !\d+")
 _ONE = re.compile(r"splat \(\w+ 1\.0+e\+00\)|<(?:\w+ 1\.0+e\+00(?:, )?)+>")
 FUNCTIONS = {**NEWTON, **ELEMENTARY}
-MOST_INLINED = 64  # operations of a function
 # The functions of libmvec for these vectors, and what they are here.
 SYMBOLS = {WIDEST.symbol(name, k.element): (name, k) for name in ELEMENTARY for k in KINDS.values()}
 

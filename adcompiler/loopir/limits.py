@@ -1,0 +1,23 @@
+"""Thresholds of the loop IR: the unit of each, why it has this value, and what grows if it is larger."""
+
+MOST_ATTEMPTS = 100  # attempts to parse, which run out of memory by turns if threads parse at once: time
+
+MOST_NODES = 700  # nodes of an unrolled loop: code
+# Nodes of an unrolled loop that compares its axis, as in blocks of a Jacobian: most of it folds then.
+MOST_NODES_THAT_FOLD = 18_000
+MOST_LOW_TRIPS = 8  # iterations of an innermost loop; from 12 on kernels for long ones are faster
+MOST_ITERATIONS = 32  # iterations of a loop that folds, including those inside: code
+
+ITERATIONS_AT_ONCE = 4  # iterations of an outer loop that share loads: registers
+MOST_STATEMENTS = 80  # statements of a loop's body, which is repeated: code
+LEAST_GAIN = 1.25  # the least speedup of inner loops: smaller ones are not sure
+MOST_JAMMED_COST = 12.0  # cost of the unshared part of an iteration in an inner loop: registers are few
+MOST_INTERLEAVED_COST = 4.0  # cost of the computation of one of several iterations in order: registers
+NOMINAL_TRIPS = 32  # the assumed iterations of an inner loop: the weight of what is inside
+
+TILE_ITERATIONS = 16  # iterations: rows at a distance of a power of two map to few sets of a cache
+
+LEAST_LANES = 4  # lanes of a vector: with fewer, loops are not vectorised
+MOST_LANES = 16  # lanes of a vector: rows have space for so many
+RECORD_ELEMENTS = 4  # elements of an interleaved record that LLVM still reads as vectors
+LEAST_DEPTH = 2  # nested loops in an iteration that make lanes worthwhile
