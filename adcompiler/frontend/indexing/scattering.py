@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from adcompiler.errors import DtypeError, ShapeError, Span
-from adcompiler.frontend.values.open_axes import ONE, ZERO, open_axes
+from adcompiler.frontend.values.open_axes import ONE, ZERO
 from adcompiler.frontend.values.operations import Context, over
 from adcompiler.frontend.values.sizes import unit
 from adcompiler.frontend.values.slices import ALL
 from adcompiler.frontend.values.unmasked import same_mask
 from adcompiler.frontend.values.values import REDUCE, AnyValue, Masked, Value, describe
-from adcompiler.ir.nodes import Accumulate, Element, Index, Read, Shape, identity, select
+from adcompiler.ir.nodes import Accumulate, Element, Index, Shape, select
 from adcompiler.ir.types import Dtype, is_float
 from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import apply, cast
@@ -157,16 +157,13 @@ class _Scatter:
 
     def added(self, before: Shape, rest: Shape, body: Element) -> Element:
         """A read of an array of zeros to which the body, over places and other axes, is added."""
-        lead = sorted({a for e in (body, *self.places) for a in open_axes(e)}, reverse=True)
-        outer = tuple(self.context.binders.lengths[a] for a in lead)
-        first, count = len(lead) + len(before), len(self.together)
-        opened: dict[int, Element] = {a: Index(p) for p, a in enumerate(lead)}
-        placed = opened | {k: Index(k + first) for k in range(count)}
-        moved = opened | {k: Index(k + len(lead)) for k in range(len(before) + count + len(rest))}
-        shape = (*outer, *before, *self.sizes, *rest)
-        spots = [*map(Index, range(first)), *(substitute(p, placed) for p in self.places)]
+        lead = self.context.binders.opened(body, *self.places)
+        first, count = len(lead.axes) + len(before), len(self.together)
+        shape = (*lead.lengths, *before, *self.sizes, *rest)
+        behind = {k: Index(k + len(before)) for k in range(count)}
+        spots = [*map(Index, range(first)), *(lead.closed(substitute(p, behind)) for p in self.places)]
         spots += [Index(first + count + k) for k in range(len(rest))]
         spots = [ZERO if unit(n) else s for n, s in zip(shape, spots, strict=True)]
-        domain = (*outer, *before, *self.together, *rest)
-        made = Accumulate(shape, domain, tuple(spots), substitute(body, moved))
-        return Read(made, (*(Index(a) for a in lead), *identity(shape[len(lead) :])))
+        domain = (*lead.lengths, *before, *self.together, *rest)
+        made = Accumulate(shape, domain, tuple(spots), lead.closed(body))
+        return lead.read(made, shape[len(lead.axes) :])

@@ -8,13 +8,11 @@ from adcompiler.errors import ShapeError, Span
 from adcompiler.frontend.indexing.subscripts import not_an_index
 from adcompiler.frontend.values import rearranging
 from adcompiler.frontend.values.builtin_arguments import Builtin, builtins
-from adcompiler.frontend.values.open_axes import open_axes
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.rearranging import ZERO
 from adcompiler.frontend.values.sizes import unit
 from adcompiler.frontend.values.values import AnyValue, Value
-from adcompiler.ir.nodes import Accumulate, Element, Index, Read, const, identity
-from adcompiler.ir.walk import substitute
+from adcompiler.ir.nodes import Accumulate, Element, const, identity
 from adcompiler.ops.build import apply
 
 
@@ -68,16 +66,13 @@ def _added(
     context: Context, shape: tuple[Element, ...], domain: tuple[Element, ...], place: Element, body: Element
 ) -> Element:
     """A read of an array to whose row `place` each row of the domain is added."""
-    lead = sorted({*open_axes(place), *open_axes(body)}, reverse=True)
-    outer = tuple(context.binders.lengths[a] for a in lead)
-    moved: dict[int, Element] = {k: Index(k + len(lead)) for k in range(len(domain))}
-    moved |= {a: Index(p) for p, a in enumerate(lead)}
-    whole = outer + domain
-    spots = [*identity(outer), substitute(place, moved)]
-    spots += [rearranging.own_index(n, len(outer) + 1 + k) for k, n in enumerate(domain[1:])]
-    spots = [ZERO if unit(n) else i for i, n in zip(spots, outer + shape, strict=True)]
-    made = Accumulate(outer + shape, whole, tuple(spots), substitute(body, moved))
-    return Read(made, tuple(Index(a) for a in lead) + identity(shape))
+    lead = context.binders.opened(place, body)
+    whole = lead.lengths + domain
+    spots = [*identity(lead.lengths), lead.closed(place)]
+    spots += [rearranging.own_index(n, len(lead.axes) + 1 + k) for k, n in enumerate(domain[1:])]
+    spots = [ZERO if unit(n) else i for i, n in zip(spots, lead.lengths + shape, strict=True)]
+    made = Accumulate(lead.lengths + shape, whole, tuple(spots), lead.closed(body))
+    return lead.read(made, shape)
 
 
 GROUPS: Mapping[str, Builtin] = builtins(

@@ -16,7 +16,7 @@ from adcompiler.frontend.values.open_axes import open_axes
 from adcompiler.frontend.values.operations import Context, over
 from adcompiler.frontend.values.sizes import unit
 from adcompiler.frontend.values.values import AnyValue, Value
-from adcompiler.ir.nodes import Array, Element, Index, Read, Shape, closed, const, identity, select
+from adcompiler.ir.nodes import Array, Read, Shape, closed, const, identity, select
 from adcompiler.ir.types import as_float
 from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import apply
@@ -34,26 +34,21 @@ def called(
     dtype, weak = context.meet(operands)
     stacks = [Value(v.shape[:-2], const(0, "i64")) for v in operands]
     cases = context.broadcast("the stacks", stacks, span)
-    lead = sorted({a for v in operands for a in open_axes(v.element)}, reverse=True)
-    outer = tuple(context.binders.lengths[a] for a in lead)
+    lead = context.binders.opened(*(v.element for v in operands))
     arrays = []
     for value in operands:
-        own = (() if value.rank == 2 else cases) + value.shape[-2:]
         is_open = bool(open_axes(value.element))
-        shape = outer + cases + value.shape[-2:] if is_open else own
-        element = over(value, shape[len(outer) :] if is_open else own, as_float(dtype))
-        moved: dict[int, Element] = {}
+        own = cases if is_open or value.rank > 2 else ()
+        shape = own + value.shape[-2:]
+        element = over(value, shape, as_float(dtype))
         if is_open:
-            moved = {k: Index(k + len(lead)) for k in element.axes if k >= 0}
-            moved |= {a: Index(p) for p, a in enumerate(lead)}
-        arrays.append(closed(shape, substitute(element, moved)))
+            shape, element = lead.lengths + shape, lead.closed(element)
+        arrays.append(closed(shape, element))
     made = make(*arrays)
     context.place(made, span)
     missing = made.rank - len(ends) - len(cases)
     shape = cases + ends
-    return Value(
-        shape, Read(made, tuple(Index(a) for a in lead[len(lead) - missing :]) + identity(shape)), weak
-    )
+    return Value(shape, Read(made, lead.indices[len(lead.axes) - missing :] + identity(shape)), weak)
 
 
 def square(context: Context, name: str, x: AnyValue, span: Span) -> Value:

@@ -35,7 +35,7 @@ from adcompiler.frontend.values.values import (
     plain,
 )
 from adcompiler.ir.bodies import Body, Carried, Replace, build, fresh, roots_of, with_roots
-from adcompiler.ir.nodes import Array, Check, Element, Index, Map, Read, Reduce, Shape, closed, const, select
+from adcompiler.ir.nodes import Array, Check, Element, Index, Map, Read, Shape, closed, const, select
 from adcompiler.ir.origins import Within
 from adcompiler.ir.types import Dtype, is_float
 from adcompiler.ir.walk import arrays_of, arrays_read, postorder, read_by, substitute
@@ -426,12 +426,10 @@ def _sound_so_far(held: Sequence[Array]) -> Array:
 
 def _any(context: Context, test: Element) -> Array:
     """Whether a condition holds at any point of its open axes."""
-    lead = open_axes(test)
-    if not lead:
+    lead = context.binders.opened(test)
+    if not lead.axes:
         return Map((), test)
-    body = substitute(select(test, ONE, ZERO), {a: Index(p) for p, a in enumerate(lead)})
-    lengths = tuple(context.binders.lengths[a] for a in lead)
-    return Map((), apply("greater", Read(Reduce("max", (), lengths, body), ()), ZERO))
+    return Map((), apply("greater", lead.greatest(select(test, ONE, ZERO)), ZERO))
 
 
 def is_live(loop: tree.For, scope: Mapping[str, AnyValue]) -> bool:

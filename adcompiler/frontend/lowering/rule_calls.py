@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
 from adcompiler.frontend.values.derivatives import fitting, whole_of
-from adcompiler.frontend.values.open_axes import open_axes
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.values import (
     AnyValue,
@@ -23,7 +22,7 @@ from adcompiler.frontend.values.values import (
     is_number,
 )
 from adcompiler.ir.bodies import Replace, closed_rule, fresh
-from adcompiler.ir.nodes import Array, Index, Read, const, identity, zeros_like
+from adcompiler.ir.nodes import Array, Read, const, zeros_like
 from adcompiler.ir.types import is_float
 
 
@@ -54,39 +53,35 @@ class _Rule:
         self.context, self.closure, self.args, self.value = context, closure, args, value
         self.moving = [k for k, a in enumerate(args) if isinstance(a, Value)]
         self.given: list[Value] = [args[k] for k in self.moving]
-        self.axes = sorted({a for v in (value, *self.given) for a in open_axes(v.element)}, reverse=True)
-        lengths = tuple(context.binders.lengths[a] for a in self.axes)
+        self.axes = context.binders.opened(*(v.element for v in (value, *self.given)))
         kinds = (*self.given, value, value)
-        self.places: list[Array] = [fresh(v.dtype, lengths + v.shape) for v in kinds]
-
-    def read(self, array: Array, kind: Value) -> Read:
-        """An array read at the open axes."""
-        return Read(array, tuple(Index(a) for a in self.axes) + identity(kind.shape))
+        self.places: list[Array] = [fresh(v.dtype, self.axes.lengths + v.shape) for v in kinds]
 
     def array(self, span: Span) -> Read:
         """The value with its rule, which is lowered on placeholders and closed over them."""
         start = len(self.context.binders.checks)
         pulled = _cotangents(self.context, self.closure, self.called(span), self.args, span)
-        whole = whole_of(self.context, self.value, self.axes)
-        arrays = tuple(whole_of(self.context, v, self.axes) for v in self.given)
+        whole = whole_of(self.axes, self.value)
+        arrays = tuple(whole_of(self.axes, v) for v in self.given)
         roots = [self.root(pulled[k], a) for k, a in zip(self.moving, arrays, strict=True)]
         made = closed_rule(whole, arrays, self.places, roots)
         actual = Replace(dict(zip(self.places, (*arrays, made, made), strict=True)))
         checks = self.context.binders.checks
         checks[start:] = [replace(c, holds=actual.run((c.holds,))[0]) for c in checks[start:]]
-        return self.read(made, self.value)
+        return self.axes.read(made, self.value.shape)
 
     def called(self, span: Span) -> AnyValue:
         """The results of the rule on placeholders."""
         kinds = (*self.given, self.value, self.value)
-        stands = [Value(v.shape, self.read(p, v), v.weak) for p, v in zip(self.places, kinds, strict=True)]
+        pairs = zip(self.places, kinds, strict=True)
+        stands = [Value(v.shape, self.axes.read(p, v.shape), v.weak) for p, v in pairs]
         inner = list(self.args)
         for k, stand in zip(self.moving, stands, strict=False):
             inner[k] = stand
         return self.context.invoke(self.closure.rule, [*inner, *stands[-2:]], {}, span)
 
     def root(self, cotangent: Value | None, array: Array) -> Array:
-        return zeros_like(array) if cotangent is None else whole_of(self.context, cotangent, self.axes)
+        return zeros_like(array) if cotangent is None else whole_of(self.axes, cotangent)
 
 
 def _cotangents(

@@ -13,13 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
-from adcompiler.frontend.values.open_axes import open_axes
+from adcompiler.frontend.values.open_axes import Opened, open_axes
 from adcompiler.frontend.values.operations import Calculus, Context, over
 from adcompiler.frontend.values.values import AnyValue, Value, as_array, describe, is_number
 from adcompiler.ir.bodies import Replace, like
-from adcompiler.ir.nodes import Array, Element, Index, Map, Read, closed, const, identity, zeros_like
+from adcompiler.ir.nodes import Array, Element, Map, Read, closed, const, zeros_like
 from adcompiler.ir.types import is_float
-from adcompiler.ir.walk import substitute
 
 Variables = Sequence[tuple[str, int]]  # names, and the order of differentiation for each
 Make = Callable[[list[Value]], AnyValue]  # from placeholders of the variables to the differentiated value
@@ -104,7 +103,7 @@ def pushed(context: Context, call: Callable[..., AnyValue], args: Sequence[AnyVa
             value = _differentiable(context, args[k], f"argument {k}", span)
             way = fitting(context, value, _differentiable(context, tangent, f"tangent {k}", span), span)
             point = _point(context, value, open_axes(way.element))
-            ways[point.place] = whole_of(context, way, open_axes(point.value.element))
+            ways[point.place] = whole_of(context.binders.opened(point.value.element), way)
             given[k] = point.value
             points.append(point)
     value = call(*given)
@@ -212,19 +211,15 @@ def _scalar(context: Context, value: AnyValue, span: Span) -> Value:
 
 def _point(context: Context, value: Value, lead: Any) -> _Point:
     """A placeholder for a value, at each point of the value's open axes and of `lead`."""
-    axes = sorted({*open_axes(value.element), *lead}, reverse=True)
-    whole = whole_of(context, value, axes)
+    axes = context.binders.opened(value.element, also=lead)
+    whole = whole_of(axes, value)
     place = like(whole)
-    read = Read(place, tuple(Index(a) for a in axes) + identity(value.shape))
-    return _Point(whole, place, Value(value.shape, read, value.weak))
+    return _Point(whole, place, Value(value.shape, axes.read(place, value.shape), value.weak))
 
 
-def whole_of(context: Context, value: Value, lead: Sequence[int]) -> Array:
+def whole_of(lead: Opened, value: Value) -> Array:
     """The array of a value, with the open axes `lead` first."""
-    moved: dict[int, Element] = {k: Index(k + len(lead)) for k in value.element.axes if k >= 0}
-    moved |= {a: Index(p) for p, a in enumerate(lead)}
-    outer = tuple(context.binders.lengths[a] for a in lead)
-    return closed(outer + value.shape, substitute(value.element, moved))
+    return closed(lead.lengths + value.shape, lead.closed(value.element))
 
 
 def _indices(value: Value) -> tuple[Element, ...]:

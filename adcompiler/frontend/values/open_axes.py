@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial, reduce
 
 from adcompiler.analysis.affine import Linear, linear, linear_constant
@@ -37,6 +38,33 @@ from adcompiler.ir.walk import is_computed, substitute
 from adcompiler.ops.build import apply
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Open axes, outermost first, and their lengths. Arrays of elements that are open in them have these axes
+    first, and are read at them."""
+
+    axes: tuple[int, ...]
+    lengths: Shape
+
+    @property
+    def indices(self) -> tuple[Element, ...]:
+        """The indices at which the arrays are read."""
+        return tuple(map(Index, self.axes))
+
+    def closed(self, element: Element) -> Element:
+        """An element of such an array: its own axes come behind these."""
+        places: dict[int, Element] = {k: Index(k + len(self.axes)) for k in element.axes if k >= 0}
+        return substitute(element, places | {a: Index(p) for p, a in enumerate(self.axes)})
+
+    def read(self, array: Array, shape: Shape) -> Read:
+        """A read of such an array, whose own axes have the lengths `shape`."""
+        return Read(array, self.indices + identity(shape))
+
+    def greatest(self, element: Element) -> Element:
+        """The greatest value of an element without axes of its own."""
+        return Read(Reduce("max", (), self.lengths, self.closed(element)), ())
 
 
 class Binders:
@@ -96,16 +124,15 @@ class Binders:
 
     # -- arrays of open elements -----------------------------------------------------------------
 
+    def opened(self, *elements: Element, also: Iterable[int] = ()) -> Opened:
+        """The open axes that elements depend on, and `also` others."""
+        axes = sorted({a for e in elements for a in open_axes(e)}.union(also), reverse=True)
+        return Opened(tuple(axes), tuple(self.lengths[a] for a in axes))
+
     def enclose(self, make: Callable[[Shape, Element], Array], shape: Shape, element: Element) -> Read:
         """A read of the array that `make` creates from a shape and a possibly open element."""
-        lead = open_axes(element)
-        if not lead:
-            return Read(make(shape, element), identity(shape))
-        moved: dict[int, Element] = {k: Index(k + len(lead)) for k in element.axes if k >= 0}
-        moved |= {a: Index(p) for p, a in enumerate(lead)}
-        outer = tuple(self.lengths[a] for a in lead)
-        array = make(outer + shape, substitute(element, moved))
-        return Read(array, tuple(Index(a) for a in lead) + identity(shape))
+        lead = self.opened(element)
+        return lead.read(make(lead.lengths + shape, lead.closed(element)), shape)
 
     # -- facts and checks --------------------------------------------------------------------------
 

@@ -11,7 +11,6 @@ from adcompiler.analysis.exact_lengths import LONG
 from adcompiler.analysis.intervals import lowest
 from adcompiler.analysis.limits import MOST_ELEMENTS
 from adcompiler.errors import DtypeError, LimitError, OutOfRangeError, ParseError, ShapeError, Span
-from adcompiler.frontend.values.open_axes import open_axes
 from adcompiler.frontend.values.operations import ONE, Context, over
 from adcompiler.frontend.values.sizes import unit
 from adcompiler.frontend.values.values import (
@@ -23,7 +22,7 @@ from adcompiler.frontend.values.values import (
     instead_of,
     is_number,
 )
-from adcompiler.ir.nodes import Element, Index, Input, Map, Read, Reduce, Shape, const, is_const, select
+from adcompiler.ir.nodes import Element, Index, Input, Map, Read, Shape, const, is_const, select
 from adcompiler.ir.walk import is_computed, rewrite, substitute
 from adcompiler.ops.build import apply, cast
 
@@ -216,12 +215,8 @@ def longest(context: Context, distance: Linear, iterations: Element, step: int) 
                     return size  # n for n - 1, a length that others share
             most = combine("floor_divide", high.element(), const(step, "i64"))
             return most if is_const(most) else combine("maximum", most, ZERO)
-    lead = open_axes(iterations)
-    if not lead:
-        return iterations
-    body = substitute(iterations, {a: Index(p) for p, a in enumerate(lead)})
-    lengths = tuple(context.binders.lengths[a] for a in lead)
-    return combine("maximum", Read(Reduce("max", (), lengths, body), ()), ZERO)
+    lead = context.binders.opened(iterations)
+    return combine("maximum", lead.greatest(iterations), ZERO) if lead.axes else iterations
 
 
 def axis_length(context: Context, value: AnyValue, span: Span) -> Element:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from adcompiler.errors import Span
 from adcompiler.frontend.values.derivatives import whole_of
-from adcompiler.frontend.values.open_axes import open_axes
+from adcompiler.frontend.values.open_axes import Opened, open_axes
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.values import AnyValue, Value
 from adcompiler.ir.bodies import closed_rule, like
@@ -38,6 +38,7 @@ SCALES = {
     "f64": (_Scale(-1000, 740), _Scale(-600, 400), _Scale(600, 0), _Scale(1000, -400), _Scale(9999, -760)),
 }
 PLAIN = 2  # the scale 1
+CLOSED = Opened((), ())
 
 
 def root_of_squares(
@@ -104,14 +105,14 @@ class _Root:
 def _with_rule(root: _Root, x: Value, found: Value) -> Array:
     """The root as an array with the rule x / r."""
     context = root.context
-    value, whole = whole_of(context, found, ()), whole_of(context, x, ())
+    value, whole = whole_of(CLOSED, found), whole_of(CLOSED, x)
     places = like(whole), like(value), like(value)
     here, r, cotangent = (Value(p.shape, element_of(p)) for p in places)
     slope = root.do("divide", here, r)
     slope = slope if root.count is None else root.do("divide", slope, root.count)
     slope = context.where(root.do("equal", r, 0), 0.0, root.do("multiply", cotangent, slope), root.span)
     assert isinstance(slope, Value)
-    return closed_rule(value, (whole,), places, (whole_of(context, slope, ()),))
+    return closed_rule(value, (whole,), places, (whole_of(CLOSED, slope),))
 
 
 def elementwise(context: Context, span: Span, op: str, *args: AnyValue) -> AnyValue:
