@@ -10,8 +10,7 @@ from collections.abc import Mapping
 
 from adcompiler.errors import ParseError, Span
 from adcompiler.frontend.linalg.matrices import matrix
-from adcompiler.frontend.linalg.solving import called, square
-from adcompiler.frontend.values import rearranging
+from adcompiler.frontend.linalg.solving import called, column, swapped, symmetric
 from adcompiler.frontend.values.builtin_arguments import Builtin, builtins, flag
 from adcompiler.frontend.values.operations import ONE, Context
 from adcompiler.frontend.values.values import AnyValue, Value, describe, is_number
@@ -26,39 +25,22 @@ def _part(context: Context, name: str, factor: str, a: Value, ends: Shape, span:
     return called(context, (a,), lambda a: call(name, a, call(factor, a)), ends, span)
 
 
-def _column(found: Value) -> Value:
-    """A single-column matrix as a vector."""
-    return Value(found.shape[:-1], found.element, found.weak)
-
-
-def _swapped(context: Context, x: Value, span: Span) -> Value:
-    return rearranging.transpose(context, x, (*range(x.rank - 2), x.rank - 1, x.rank - 2), span)
-
-
 # -- symmetric matrices --------------------------------------------------------------------------------
-
-
-def _symmetric(context: Context, name: str, a: AnyValue, span: Span) -> Value:
-    value = square(context, name, a, span)
-    both = context.elementwise("add", (value, _swapped(context, value, span)), span)
-    half: Value = context.elementwise("multiply", (both, 0.5), span)
-    return half
 
 
 def eigh(context: Context, a: AnyValue, span: Span) -> tuple[Value, Value]:
     """The eigenvalues of (A + Aᵀ) / 2 in ascending order, and its eigenvectors as columns."""
-    half = _symmetric(context, "eigh", a, span)
+    half = symmetric(context, "eigh", a, span)
     n = context.sizes.find(half.shape[-1])
     values = _part(context, "eigh_values", "eigh", half, (n, ONE), span)
-    return _column(values), _part(context, "eigh_vectors", "eigh", half, (n, n), span)
+    return column(values), _part(context, "eigh_vectors", "eigh", half, (n, n), span)
 
 
 def eigvalsh(context: Context, a: AnyValue, span: Span) -> Value:
     """The eigenvalues of (A + Aᵀ) / 2 in ascending order."""
-    half = _symmetric(context, "eigvalsh", a, span)
-    return _column(
-        _part(context, "eigh_values", "eigh", half, (context.sizes.find(half.shape[-1]), ONE), span)
-    )
+    half = symmetric(context, "eigvalsh", a, span)
+    ends = context.sizes.find(half.shape[-1]), ONE
+    return column(_part(context, "eigh_values", "eigh", half, ends, span))
 
 
 # -- matrices with as many rows as columns, or more ------------------------------------------------------
@@ -102,37 +84,27 @@ def svd(context: Context, a: AnyValue, full_matrices: AnyValue, compute_uv: AnyV
         found = _part(context, name, "svd", wide, ends, span)
         return Value(found.shape, cast(found.element, as_float(value.dtype)), value.weak)
 
-    found = _column(part("svd_values", n, ONE))
+    found = column(part("svd_values", n, ONE))
     if alone:
         return found
     right, left = part("svd_right", n, n), part("svd_left", *value.shape[-2:])
-    return left, found, _swapped(context, right, span)
+    return left, found, swapped(context, right, span)
 
 
 # -- matrices of any shape and rank ----------------------------------------------------------------------
 
 
 def pinv(context: Context, a: AnyValue, rcond: AnyValue, span: Span) -> Value:
-    """The pseudoinverse, treating singular values up to `rcond` times the largest as 0."""
-    return _inverted(context, "pinv", matrix(context, "pinv", a, span), rcond, span)
-
-
-def _inverted(context: Context, name: str, value: Value, rcond: AnyValue, span: Span) -> Value:
-    """A⁺ in float64."""
-    rows, columns = (context.sizes.find(n) for n in value.shape[-2:])
+    """The pseudoinverse in float64, treating singular values up to `rcond` times the largest as 0."""
+    value = matrix(context, "pinv", a, span)
+    ends = context.sizes.find(value.shape[-1]), context.sizes.find(value.shape[-2])
     wide = Value(value.shape, cast(value.element, "f64"), value.weak)
-    least = _smallest(context, name, value, rcond, span)
-    found = called(
-        context,
-        (wide, least),
-        lambda a, c: call("pinv", a, call("pseudoinverse", a, c)),
-        (columns, rows),
-        span,
-    )
+    operands = wide, _smallest(context, value, rcond, span)
+    found = called(context, operands, lambda a, c: call("pinv", a, call("pseudoinverse", a, c)), ends, span)
     return Value(found.shape, cast(found.element, as_float(value.dtype)), value.weak)
 
 
-def _smallest(context: Context, name: str, a: Value, rcond: AnyValue, span: Span) -> Value:
+def _smallest(context: Context, a: Value, rcond: AnyValue, span: Span) -> Value:
     """The fraction of the largest singular value up to which others are treated as 0, as a matrix of one
     element. The default is NumPy's for least squares: the rounding error of a number times the longer
     side."""
@@ -140,7 +112,7 @@ def _smallest(context: Context, name: str, a: Value, rcond: AnyValue, span: Span
     if not (
         rcond is None or is_number(rcond) or (given is not None and not given.rank and given.dtype != "bool")
     ):
-        context.fail(ParseError, f"{name}: rcond must be a number, not {describe(rcond)}", span, "omit rcond")
+        context.fail(ParseError, f"pinv: rcond must be a number, not {describe(rcond)}", span, "omit rcond")
     if rcond is None or (given is None and rcond < 0):
         longer = apply("maximum", *(context.sizes.find(n) for n in a.shape[-2:]))
         epsilon = const(2.0**-23 if a.dtype == "f32" else 2.0**-52, "f64")

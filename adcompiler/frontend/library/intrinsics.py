@@ -19,7 +19,7 @@ from adcompiler.frontend.values.reductions import Mean, axes_of, count
 from adcompiler.frontend.values.scaled_norms import elementwise
 from adcompiler.frontend.values.sizes import unit
 from adcompiler.frontend.values.slices import ALL, SliceValue
-from adcompiler.frontend.values.values import AnyValue, FunctionValue, Value, describe, is_number
+from adcompiler.frontend.values.values import AnyValue, FunctionValue, Value, as_written, describe, is_number
 from adcompiler.ir.nodes import Element, Index
 from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.ir.walk import substitute
@@ -106,7 +106,7 @@ def cut(context: Context, x: AnyValue, places: AnyValue, span: Span) -> tuple[An
     if not isinstance(places, tuple):
         remedy = "write the positions as a list, such as [2, 5]"
         context.fail(ParseError, f"the positions are {describe(places)}", span, remedy)
-    ends = [None, *(getattr(places, "written", None) or places), None]
+    ends = [None, *(as_written(places)), None]
     return tuple(subscript(context, x, [SliceValue(a, b, None)], span) for a, b in pairwise(ends))
 
 
@@ -126,7 +126,7 @@ def selected(
     context: Context, conditions: AnyValue, choices: AnyValue, default: AnyValue, span: Span
 ) -> AnyValue:
     """The first choice whose condition holds."""
-    pairs = [getattr(x, "written", None) or x for x in (conditions, choices)]
+    pairs = [as_written(x) for x in (conditions, choices)]
     if not all(isinstance(x, tuple | list) for x in pairs) or len(pairs[0]) != len(pairs[1]):
         remedy = "write select([c, d], [x, y], default)"
         context.fail(ShapeError, "select takes as many choices as conditions", span, remedy)
@@ -138,7 +138,7 @@ def selected(
 
 def each(context: Context, arrays: AnyValue, function: FunctionValue, span: Span) -> tuple[AnyValue, ...]:
     """A function of each of several arrays, in a tuple or a list."""
-    several = getattr(arrays, "written", None) or arrays
+    several = as_written(arrays)
     if not isinstance(several, tuple | list):
         context.fail(ParseError, "this takes a tuple of arrays", span, "write the arrays as (a, b)")
     values = [rearranging.array(context, "this", x, span) for x in several]

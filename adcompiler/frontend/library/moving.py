@@ -336,7 +336,7 @@ def _rolled(context: Context, x: Value, shift: AnyValue, axis: int, span: Span) 
     n = context.sizes.find(x.shape[axis])
     if unit(n):
         return x
-    by = integer_of(context, "the shift of roll", shift, span)
+    by = _shift(context, shift, span)
     if is_const(by, -1):
         by = combine("subtract", n, const(1, "i64"))
     elif not is_const(by, 1):  # a shift by 1 is right for any length
@@ -346,13 +346,14 @@ def _rolled(context: Context, x: Value, shift: AnyValue, axis: int, span: Span) 
     return Value(x.shape, select(apply("less", Index(axis), by), entered, kept), x.weak)
 
 
-def integer_of(context: Context, what: str, value: AnyValue, span: Span) -> Element:
+def _shift(context: Context, value: AnyValue, span: Span) -> Element:
     """An integer as an element: a constant, or one known only at the call."""
     if isinstance(value, int) and not isinstance(value, bool):
         return rearranging.integer(value)
     if isinstance(value, Value) and not value.rank and value.dtype == "i64":
         return value.element
-    context.fail(ParseError, f"{what} must be an integer, not {describe(value)}", span, "annotate it as i64")
+    cause = f"the shift of roll must be an integer, not {describe(value)}"
+    context.fail(ParseError, cause, span, "annotate it as i64")
 
 
 def flip(context: Context, x: AnyValue, axis: AnyValue, span: Span) -> AnyValue:

@@ -28,8 +28,9 @@ from typing import Any
 from adcompiler.errors import ParseError, ShapeError, Span
 from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.indexing.subscripts import not_an_index
+from adcompiler.frontend.linalg.matrices import matrix
 from adcompiler.frontend.linalg.solving import square
-from adcompiler.frontend.values.builtin_arguments import bind_arguments, known_integer
+from adcompiler.frontend.values.builtin_arguments import bind_arguments, flag, known_integer
 from adcompiler.frontend.values.operations import Context, over
 from adcompiler.frontend.values.rearranging import array, axis_length
 from adcompiler.frontend.values.reductions import axes_of
@@ -182,11 +183,7 @@ def _vector(call: Call, parameter: Parameter, value: AnyValue) -> Value:
 
 
 def _matrix(call: Call, parameter: Parameter, value: AnyValue) -> Value:
-    found = call.array(value)
-    if found.rank < 2:
-        cause = f"{call.name} takes a matrix, not {describe(found)}"
-        call.context.fail(ShapeError, cause, call.span, "pass an array of rank 2 or more")
-    return found
+    return matrix(call.context, call.name, value, call.span)
 
 
 def _square(call: Call, parameter: Parameter, value: AnyValue) -> Value:
@@ -232,10 +229,7 @@ def _integer(call: Call, parameter: Parameter, value: AnyValue) -> int:
 
 
 def _flag(call: Call, parameter: Parameter, value: AnyValue) -> bool:
-    if not isinstance(value, bool):
-        cause = f"{parameter.name} must be True or False"
-        call.context.fail(ParseError, cause, call.span, f"write {parameter.name}=True")
-    return value
+    return flag(call.context, parameter.name, value, call.span)
 
 
 def _length(call: Call, parameter: Parameter, value: AnyValue) -> Value:

@@ -1,18 +1,17 @@
-"""Matrices defined by indices: triangles, diagonals, traces, outer and Kronecker products."""
+"""Matrices defined by indices: diagonals, sums over pairs of axes, and Kronecker products."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from adcompiler.errors import ParseError, ShapeError, Span
 from adcompiler.frontend.linalg.einsum import contracted
 from adcompiler.frontend.values import rearranging
-from adcompiler.frontend.values.builtin_arguments import Builtin, builtin, builtins, known_integer
+from adcompiler.frontend.values.builtin_arguments import Builtin, builtins, known_integer
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.rearranging import ZERO, combine
 from adcompiler.frontend.values.sizes import unit
-from adcompiler.frontend.values.values import AnyValue, Listed, Value, describe
+from adcompiler.frontend.values.values import AnyValue, Value, as_written, describe
 from adcompiler.ir.nodes import Element, Index, const, is_const, select
 from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import apply
@@ -42,13 +41,6 @@ def index(value: Value, axis: int) -> Element:
 def shifted(element: Element, by: int) -> Element:
     """An element plus a number."""
     return combine("add" if by >= 0 else "subtract", element, const(abs(by), "i64"))
-
-
-def eye(context: Context, n: AnyValue, m: AnyValue, k: AnyValue, span: Span) -> Value:
-    """Ones on diagonal number `k`, zeros elsewhere."""
-    rows = rearranging.axis_length(context, n, span)
-    columns = rows if m is None else rearranging.axis_length(context, m, span)
-    return _on_diagonal(rows, columns, known_integer(context, "k", k, 0, span), const(1.0, "f64"), weak=True)
 
 
 def _on_diagonal(rows: Element, columns: Element, k: int, element: Element, weak: bool) -> Value:
@@ -93,22 +85,10 @@ def diagonal(context: Context, x: AnyValue, k: AnyValue, span: Span) -> Value:
     return rearranging.moved(value, at.shape, [*moved, shifted(place, down), shifted(place, right)])
 
 
-def _triangle(name: str, keeps: str) -> Builtin:
-    def operation(context: Context, x: AnyValue, k: AnyValue, span: Span) -> Value:
-        value = matrix(context, name, x, span)
-        last = shifted(index(value, -2), known_integer(context, "k", k, 0, span))
-        zero = const(0, value.dtype)
-        return Value(
-            value.shape, select(apply(keeps, index(value, -1), last), value.element, zero), value.weak
-        )
-
-    return builtin(name, ("x", "k"), operation, 1)
-
-
 def tensordot(context: Context, x: AnyValue, y: AnyValue, axes: AnyValue, span: Span) -> AnyValue:
     """The sum over the last `axes` axes of x and the first of y, or over the axes named by two tuples."""
     x, y = rearranging.array(context, "tensordot", x, span), rearranging.array(context, "tensordot", y, span)
-    axes = _written(2 if axes is None else axes)
+    axes = as_written(2 if axes is None else axes)
     if isinstance(axes, int) and axes <= min(x.rank, y.rank):
         left, right = tuple(range(x.rank - axes, x.rank)), tuple(range(axes))
     elif isinstance(axes, Sequence) and not isinstance(axes, str) and len(axes) == 2:
@@ -126,14 +106,9 @@ def tensordot(context: Context, x: AnyValue, y: AnyValue, axes: AnyValue, span: 
     return contracted(context, "tensordot", [(x, names), (y, others)], kept, span)
 
 
-def _written(value: AnyValue) -> Any:
-    """A list as written."""
-    return value.written if isinstance(value, Listed) else value
-
-
 def _axes_of(context: Context, given: AnyValue, rank: int, span: Span) -> tuple[int, ...]:
     """The axes named by one of two tuples, counted from 0."""
-    given = _written(given)
+    given = as_written(given)
     axes = tuple(given) if isinstance(given, tuple | list) else (given,)
     if not all(isinstance(a, int) and not isinstance(a, bool) for a in axes):
         context.fail(ParseError, "tensordot: axes must be integers known at compile time", span, PAIRS)
@@ -164,17 +139,11 @@ def _padded(value: Value, rank: int) -> Value:
     return Value((const(1, "i64"),) * more + value.shape, substitute(value.element, moved), value.weak)
 
 
-def _identity(context: Context, n: AnyValue, span: Span) -> Value:
-    return eye(context, n, None, None, span)
-
-
 MATRICES: Mapping[str, Builtin] = builtins(
     {
-        "eye": (("n", "m", "k"), eye, 2),
-        "identity": (("n",), _identity, 0),
         "diag": (("x", "k"), diag, 1),
         "diagonal": (("x", "k"), diagonal, 1),
         "tensordot": (("x", "y", "axes"), tensordot, 1),
         "kron": (("x", "y"), kron, 0),
     }
-) | {"tril": _triangle("tril", "less_equal"), "triu": _triangle("triu", "greater_equal")}
+)

@@ -1,4 +1,4 @@
-"""Linear algebra by library routines: `solve`, `inv`, `det`, `slogdet`, `cholesky`, `solve_triangular`.
+"""Linear algebra by library routines: `solve`, `det`, `slogdet`, `cholesky`, `solve_triangular`.
 
 They take matrices or stacks of matrices, whose leading axes broadcast. A matrix that is singular, or not
 positive definite, gives NaN (a determinant of 0), where NumPy raises an error.
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from adcompiler.errors import ParseError, ShapeError, Span
-from adcompiler.frontend.linalg.matrices import eye, index, matrix
+from adcompiler.errors import ShapeError, Span
+from adcompiler.frontend.linalg.matrices import index, matrix
 from adcompiler.frontend.values import rearranging
-from adcompiler.frontend.values.builtin_arguments import Builtin, builtin
+from adcompiler.frontend.values.builtin_arguments import Builtin, builtins, flag
 from adcompiler.frontend.values.open_axes import open_axes
 from adcompiler.frontend.values.operations import Context, over
 from adcompiler.frontend.values.sizes import unit
@@ -58,6 +58,24 @@ def square(context: Context, name: str, x: AnyValue, span: Span) -> Value:
     return value
 
 
+def swapped(context: Context, x: Value, span: Span) -> Value:
+    """The transpose of each matrix."""
+    return rearranging.transpose(context, x, (*range(x.rank - 2), x.rank - 1, x.rank - 2), span)
+
+
+def symmetric(context: Context, name: str, a: AnyValue, span: Span) -> Value:
+    """The symmetric part of an argument that is a square matrix."""
+    value = square(context, name, a, span)
+    both = context.elementwise("add", (value, swapped(context, value, span)), span)
+    half: Value = context.elementwise("multiply", (both, 0.5), span)
+    return half
+
+
+def column(found: Value) -> Value:
+    """A matrix of one column as a vector."""
+    return Value(found.shape[:-1], found.element, found.weak)
+
+
 def require_equal(context: Context, what: str, pair: Shape, span: Span, remedy: str) -> None:
     """Require that two lengths are equal."""
     left, right = pair
@@ -84,7 +102,7 @@ def _solved(
 ) -> Value:
     right, vector = _right_side(context, name, a, b, span)
     found = called(context, (a, right), make, right.shape[-2:], span)
-    return Value(found.shape[:-1], found.element, found.weak) if vector else found
+    return column(found) if vector else found
 
 
 def solve(context: Context, a: AnyValue, b: AnyValue, span: Span) -> Value:
@@ -95,21 +113,13 @@ def solve(context: Context, a: AnyValue, b: AnyValue, span: Span) -> Value:
     )  # fmt: skip
 
 
-def inv(context: Context, a: AnyValue, span: Span) -> Value:
-    """The inverse of a matrix."""
-    value = square(context, "inv", a, span)
-    n = context.sizes.find(value.shape[-1])
-    one = eye(context, Value((), n, weak=True), None, None, span)
-    return called(context, (value, one), lambda a, b: call("solve", a, call("lu", a), b), (n, n), span)
-
-
 def det(context: Context, a: AnyValue, span: Span) -> Value:
     """The determinant."""
     found = called(
         context, (square(context, "det", a, span),), lambda a: call("det", a, call("lu", a)),
         (const(1, "i64"),), span,
     )  # fmt: skip
-    return Value(found.shape[:-1], found.element, found.weak)
+    return column(found)
 
 
 def slogdet(context: Context, a: AnyValue, span: Span) -> tuple[Value, Value]:
@@ -128,33 +138,28 @@ def slogdet(context: Context, a: AnyValue, span: Span) -> tuple[Value, Value]:
 
 def cholesky(context: Context, a: AnyValue, span: Span) -> Value:
     """The lower triangular L with L Lᵀ = (A + Aᵀ) / 2: only the symmetric part of A is used."""
-    value = square(context, "cholesky", a, span)
-    order = (*range(value.rank - 2), value.rank - 1, value.rank - 2)
-    both = context.elementwise("add", (value, rearranging.transpose(context, value, order, span)), span)
-    half = context.elementwise("multiply", (both, 0.5), span)
+    half = symmetric(context, "cholesky", a, span)
     return called(context, (half,), lambda a: call("cholesky", a), half.shape[-2:], span)
 
 
 def solve_triangular(context: Context, a: AnyValue, b: AnyValue, lower: AnyValue, span: Span) -> Value:
     """The solution x of a @ x = b, using only the upper triangle of a (the lower one for lower=True)."""
-    if not (lower is None or isinstance(lower, bool)):
-        context.fail(ParseError, "lower must be True or False", span, "write lower=True")
+    below = flag(context, "lower", lower, span)
     value = square(context, "solve_triangular", a, span)
-    routine = "triangular" if lower else "triangular_transposed"
-    if not lower:
-        order = (*range(value.rank - 2), value.rank - 1, value.rank - 2)
-        value = rearranging.transpose(context, value, order, span)
+    value = value if below else swapped(context, value, span)
+    routine = "triangular" if below else "triangular_transposed"
     kept = apply("less_equal", index(value, -1), index(value, -2))
     zero = const(0, value.dtype)
     triangle = Value(value.shape, select(kept, value.element, zero), value.weak)
     return _solved(context, "solve_triangular", triangle, b, lambda a, b: call(routine, a, b), span)
 
 
-LINALG: Mapping[str, Builtin] = {
-    "solve": builtin("solve", ("a", "b"), solve),
-    "inv": builtin("inv", ("a",), inv),
-    "det": builtin("det", ("a",), det),
-    "slogdet": builtin("slogdet", ("a",), slogdet),
-    "cholesky": builtin("cholesky", ("a",), cholesky),
-    "solve_triangular": builtin("solve_triangular", ("a", "b", "lower"), solve_triangular, 1),
-}
+LINALG: Mapping[str, Builtin] = builtins(
+    {
+        "solve": (("a", "b"), solve, 0),
+        "det": (("a",), det, 0),
+        "slogdet": (("a",), slogdet, 0),
+        "cholesky": (("a",), cholesky, 0),
+        "solve_triangular": (("a", "b", "lower"), solve_triangular, 1),
+    }
+)

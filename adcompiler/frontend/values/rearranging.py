@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial, reduce
 
 from adcompiler.analysis.affine import Linear, linear, linear_constant
-from adcompiler.analysis.exact_lengths import LONG
+from adcompiler.analysis.exact_lengths import EXACT, LONG
 from adcompiler.analysis.intervals import lowest
 from adcompiler.analysis.limits import MOST_ELEMENTS
 from adcompiler.errors import DtypeError, LimitError, OutOfRangeError, ParseError, ShapeError, Span
@@ -27,6 +27,7 @@ from adcompiler.ir.walk import is_computed, rewrite, substitute
 from adcompiler.ops.build import apply, cast
 
 ZERO = const(0, "i64")
+FOLDED = frozenset(("add", "subtract", "multiply", "minimum", "maximum", "floor_divide"))
 INNER = "the last axis of the left operand must be as long as the second to last axis of the right one"
 
 
@@ -46,17 +47,8 @@ def combine(op: str, x: Element, y: Element) -> Element:
     """Arithmetic on sizes, folded if both are constants or one is neutral."""
     if is_const(x) and is_const(y):
         a, b = int(x.value), int(y.value)
-        results = {
-            "add": a + b,
-            "subtract": a - b,
-            "multiply": a * b,
-            "minimum": min(a, b),
-            "maximum": max(a, b),
-        }
-        if op in results:
-            return integer(results[op])
-        if op == "floor_divide" and b:
-            return integer(a // b)
+        if op in FOLDED and (b or op != "floor_divide"):
+            return integer(EXACT[op](a, b))
     if (op in ("add", "subtract") and is_const(y, 0)) or (
         op in ("multiply", "floor_divide") and is_const(y, 1)
     ):

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from adcompiler.analysis.affine import linear, linear_constant
+from adcompiler.analysis.intervals import never_negative
 from adcompiler.errors import ParseError, Span
 from adcompiler.frontend.values import rearranging
 from adcompiler.frontend.values.operations import ONE, Context
@@ -219,7 +220,9 @@ def arange(context: Context, bounds: list[Any], span: Span) -> Value:
     first = rearranging.length_of(context, start, span, clamps=step < 0 and down)
     last = rearranging.length_of(context, stop, span, clamps=step > 0 and up)
     distance = rearranging.combine("subtract", *((last, first) if step > 0 else (first, last)))
-    length = rearranging.stepped(rearranging.combine("maximum", distance, const(0, "i64")), abs(step))
+    if not never_negative(linear(distance), {}, ()):
+        distance = rearranging.combine("maximum", distance, const(0, "i64"))
+    length = rearranging.stepped(distance, abs(step))
     index: Element = const(0, "i64") if unit(length) else Index(0)
     place = rearranging.combine("multiply", index, const(step, "i64"))
     return Value((length,), rearranging.combine("add", place, first), weak=True)

@@ -272,6 +272,11 @@ def as_array(value: AnyValue) -> AnyValue:
     return value.array if isinstance(value, Listed) and value.array is not None else value
 
 
+def as_written(value: AnyValue) -> AnyValue:
+    """The items of a list display; any other value as it is."""
+    return value.written if isinstance(value, Listed) and value.written else value
+
+
 def is_number(value: AnyValue) -> bool:
     """Whether a value is a number known at compile time."""
     return isinstance(value, int | float)
