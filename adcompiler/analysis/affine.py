@@ -101,6 +101,11 @@ def linear(element: Element) -> Linear:
     return Linear({a: f for a, f in terms.items() if f})
 
 
+def differ(x: Element, y: Element) -> bool:
+    """Whether two integers differ by a constant, such as i and i + 1."""
+    return bool((linear(x) - linear(y)).constant)
+
+
 def shifted(element: Element) -> tuple[Element | None, int]:
     """An integer as a variable part and a constant that is added to it."""
     match element:

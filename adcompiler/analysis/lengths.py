@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
+from adcompiler.analysis.exact_lengths import EXACT
 from adcompiler.analysis.limits import LAST_BREAK
 from adcompiler.ir.nodes import Apply, Const, Element, Size, const
 from adcompiler.ir.walk import elements_of
 from adcompiler.ops.build import apply
 
-PIECEWISE_LINEAR: Mapping[str, Callable[..., int]] = {
-    "add": operator.add, "subtract": operator.sub, "negative": operator.neg, "minimum": min, "maximum": max,
-}  # fmt: skip
+PIECEWISE_LINEAR = frozenset(("add", "subtract", "negative", "minimum", "maximum"))
 
 
 def simplest(length: Element) -> Element:
@@ -53,7 +51,7 @@ def _value(parts: Sequence[Element], size: int) -> int:
             case Const(value=value):
                 found[e] = int(value)
             case Apply(op=op, args=args):
-                found[e] = PIECEWISE_LINEAR[op](*(found[a] for a in args))
+                found[e] = EXACT[op](*(found[a] for a in args))
             case _:
                 found[e] = size
     return found[parts[-1]]

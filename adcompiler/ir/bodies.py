@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import chain, count
 
-from adcompiler.ir.loop import Loop, inside
+from adcompiler.ir.loop import Item, Loop, inside
 from adcompiler.ir.nodes import (
     Array,
     Const,
@@ -323,3 +323,17 @@ def _closed(body: Body) -> Loop:
         None if body.test is None else closed_roots[-1],
         body.backward,
     )
+
+
+def filling(array: Array) -> Const | None:
+    """The constant that fills an array, if there is one."""
+    return array.body if isinstance(array, Map) and isinstance(array.body, Const) else None
+
+
+def made_before(array: Array) -> Sequence[Array]:
+    """The arrays needed before an array. A loop fills constant initial values itself."""
+    if not isinstance(array, Item):
+        return arrays_read(array)
+    loop = array.loop
+    whole = {*loop.scanned, *loop.consts}
+    return [a for a in arrays_read(array) if a in whole or a not in loop.inits or filling(a) is None]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
+from adcompiler.ir.textform.verify import VerifyError
 from adcompiler.ir.types import DTYPES
 from adcompiler.loopir.nodes import (
     Access,
@@ -40,17 +41,6 @@ LOGICAL: Final = frozenset(("and", "or"))
 OPERATORS: Final = frozenset(BINARY) - COMPARISONS - LOGICAL
 
 
-class VerifyError(AssertionError):
-    """A broken invariant: `invariant` is its sentence, `where` the statement."""
-
-    def __init__(self, invariant: str, where: str, function: Function) -> None:
-        super().__init__(invariant, where, function.name)
-        self.invariant, self.where, self.function = invariant, where, function
-
-    def __str__(self) -> str:
-        return f"{self.where!r} breaks the invariant: {self.invariant}\n{source(self.function)}"
-
-
 def verify(function: Function) -> None:
     """Raise `VerifyError` at the first broken invariant of a function that no transform has changed."""
     for sentence, of_function in FUNCTION_INVARIANTS:
@@ -72,12 +62,12 @@ def verify_types(functions: Sequence[Function], params: Sequence[Type]) -> None:
     try:
         types_of_kernel(run, params, {f.name: f for f in others})
     except UnsupportedError as error:
-        raise VerifyError("types fit", str(error), run) from error
+        raise VerifyError("types fit", repr(str(error)), source(run)) from error
 
 
 def _require(holds: bool, sentence: str, where: str, function: Function) -> None:
     if not holds:
-        raise VerifyError(sentence, where, function)
+        raise VerifyError(sentence, repr(where), source(function))
 
 
 def _is_of_ir(node: Node) -> bool:

@@ -34,7 +34,8 @@ Ops = Mapping[str, Any]
 
 
 class VerifyError(AssertionError):
-    """An invariant is broken: `invariant` is its sentence, `where` the array, `text` the program."""
+    """An invariant is broken: `invariant` is its sentence, `where` the array or the statement, and `text` the
+    program or the function."""
 
     def __init__(self, invariant: str, where: str, text: str) -> None:
         super().__init__(invariant, where, text)

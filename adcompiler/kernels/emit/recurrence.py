@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from adcompiler.ir.bodies import filling
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Accumulate, Array, Const, Element, Index, Map, Read, Select, Shape, const
 from adcompiler.ir.walk import postorder, substitute
@@ -22,7 +23,6 @@ from adcompiler.kernels.schedule.schedule_tree import (
     Schedule,
     Task,
     computed,
-    filling,
     reads_of,
     tasks_of,
 )
@@ -210,7 +210,7 @@ class Places:
         for other, place in self.order.items():
             own = other in beside and (held or beside.index(other) <= beside.index(task))
             for at in self.places(slot, other) if place >= self.order[task] else ():
-                if not (own and at == tuple(spot)) and not _are_distinct(at, spot):
+                if not (own and at == tuple(spot)) and not _are_apart(at, spot):
                     return False
         self.over.setdefault(task, set()).add(slot)
         return True
@@ -297,11 +297,10 @@ def _unconditional(elements: Sequence[Element]) -> set[Element]:
     return set().union(*(found[e] for e in elements))
 
 
-def _are_distinct(one: Sequence[Element], other: Sequence[Element]) -> bool:
-    """Whether two places are known to differ."""
-    return any(
-        isinstance(a, Const) and isinstance(b, Const) and a is not b for a, b in zip(one, other, strict=True)
-    )
+def _are_apart(one: Sequence[Element], other: Sequence[Element]) -> bool:
+    """Whether two places differ at one axis by constants, so that no iterations of loops meet there."""
+    pairs = zip(one, other, strict=True)
+    return any(isinstance(a, Const) and isinstance(b, Const) and a is not b for a, b in pairs)
 
 
 def _spot(index: Element) -> Expr:

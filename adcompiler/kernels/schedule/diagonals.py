@@ -8,7 +8,7 @@ same value.
 
 from __future__ import annotations
 
-from adcompiler.analysis.affine import shifted
+from adcompiler.analysis.affine import differ
 from adcompiler.analysis.predicates import Conditions, join, ties
 from adcompiler.ir.nodes import Element, Index, Map
 from adcompiler.ir.walk import postorder, substitute
@@ -46,12 +46,6 @@ def elsewhere(known: Conditions, found: list[Tie]) -> Conditions:
 def at(task: Task, axis: int, tie: Tie, found: list[Tie]) -> tuple[list[Element], Element]:
     """The indices and the value of the element at a tied place."""
     condition, place = tie
-    others = tuple((c, False) for c, other in found if _are_distinct(place, other))
+    others = tuple((c, False) for c, other in found if differ(place, other))
     (value,) = assume(task.elements, ((condition, True), *others))
     return [substitute(k, {axis: place}) for k in task.kept], substitute(value, {axis: place})
-
-
-def _are_distinct(place: Element, other: Element) -> bool:
-    """Whether two places are known to differ, as i and i + 1 do."""
-    (base, k), (base_of_other, other_k) = shifted(place), shifted(other)
-    return base is base_of_other and k != other_k

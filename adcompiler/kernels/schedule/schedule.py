@@ -16,7 +16,7 @@ from itertools import chain, count
 from adcompiler.analysis.loop_order import long_axes, loop_order
 from adcompiler.analysis.predicates import ALWAYS, Conditions, meet
 from adcompiler.ir import loop as loop_node
-from adcompiler.ir.bodies import Replace, const_places, fresh, standing
+from adcompiler.ir.bodies import Replace, const_places, fresh, made_before, standing
 from adcompiler.ir.loop import Item, Slot
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -33,7 +33,6 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.walk import (
     arrays_of,
-    arrays_read,
     elements_of,
     lengths_read,
     postorder,
@@ -51,7 +50,6 @@ from adcompiler.kernels.schedule.schedule_tree import (
     Recurrence,
     Schedule,
     Task,
-    filling,
     reads_of,
 )
 from adcompiler.kernels.schedule.store_loops import with_store_loops
@@ -97,12 +95,12 @@ def _arranged(
     """The loop nests that compute `roots`, where the arrays `given` exist already."""
     tasks: list[Task] = []
     loops: dict[loop_node.Loop, Recurrence] = {}
-    found = needs(roots, postorder(roots, lambda a: () if a in given else _made_before(a)))
+    found = needs(roots, postorder(roots, lambda a: () if a in given else made_before(a)))
     needed = {a: _conditions(a, found) for a in found.arrays}
 
     def before(array: Array) -> Iterable[Array]:
         asked = read_by(c for c, _ in needed.get(array, ALWAYS))
-        return () if array in given else (*_made_before(array), *asked)
+        return () if array in given else (*made_before(array), *asked)
 
     made = [a for a in postorder(roots, before) if not (isinstance(a, Input) or a in given)]
     orders = {**style.orders([a for a in made if not isinstance(a, Item | Call)]), **(orders or {})}
@@ -131,15 +129,6 @@ def _conditions(array: Array, found: Needs) -> Conditions:
     """The conditions to compute an array under: none if it is cheap or has no buffer beforehand."""
     quick = isinstance(array, Map) and not array.rank and not costly(array.body, {})
     return ALWAYS if quick or isinstance(array, Input) or lengths_read(array) else found.arrays[array]
-
-
-def _made_before(array: Array) -> Sequence[Array]:
-    """The arrays needed before an array. A loop fills constant initial values itself."""
-    if not isinstance(array, Item):
-        return arrays_read(array)
-    loop = array.loop
-    whole = {*loop.scanned, *loop.consts}
-    return [a for a in arrays_read(array) if a in whole or a not in loop.inits or filling(a) is None]
 
 
 class _Open(Replace):

@@ -24,10 +24,8 @@ from adcompiler.ir.nodes import (
     Apply,
     Array,
     Call,
-    Const,
     Element,
     Index,
-    Map,
     Node,
     Read,
     Reduce,
@@ -310,11 +308,6 @@ class Schedule:
 def tasks_of(item: Loop | Task) -> list[Task]:
     """The tasks that an item of a schedule runs."""
     return [item] if isinstance(item, Task) else item.tasks
-
-
-def filling(array: Array) -> Const | None:
-    """The constant that fills an array, if there is one."""
-    return array.body if isinstance(array, Map) and isinstance(array.body, Const) else None
 
 
 def reads_of(task: Task) -> list[Read]:

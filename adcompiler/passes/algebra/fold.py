@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from adcompiler.ad.guards import support
-from adcompiler.analysis.affine import Linear, linear
+from adcompiler.analysis.affine import Linear, differ
 from adcompiler.analysis.intervals import Range, Ranges, always_holds, never_holds, up_to
 from adcompiler.analysis.predicates import opposite
 from adcompiler.ir.loop import Item, Loop, inside
@@ -425,15 +425,9 @@ def _identity(element: Apply) -> Element:
                     return const(element.op == "logical_or", "bool")
         case (("equal" | "not_equal"), (x, y)) if x is y and not is_float(x.dtype):
             return const(element.op == "equal", "bool")
-        case (("equal" | "not_equal"), (x, y)) if x.dtype == y.dtype == "i64" and _differ(x, y):
+        case (("equal" | "not_equal"), (x, y)) if x.dtype == y.dtype == "i64" and differ(x, y):
             return const(element.op == "not_equal", "bool")
     return element
-
-
-def _differ(x: Element, y: Element) -> bool:
-    """Whether two integers differ by a constant, such as i and i + 1."""
-    sums = any(isinstance(e, Apply) and e.op in ("add", "subtract") for e in (x, y))
-    return sums and bool((linear(x) - linear(y)).constant)
 
 
 def _absorbs(op: str, kept: Element, other: Element) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from adcompiler.ir.bodies import Replace
+from adcompiler.ir.bodies import Replace, made_before
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import Array, Call, Const, Element, Func, Index, Input, Map, Read, Size
 from adcompiler.ir.types import is_float
@@ -112,22 +112,10 @@ def _unchanging(loop: Loop) -> list[Array]:
         if any(a in changing for a in arrays_read(array)):
             changing.add(array)
         if array in changing or _is_number(array):
-            read |= dict.fromkeys(_made_before(array))
+            read |= dict.fromkeys(made_before(array))
     return [a for a in read if not (a in changing or isinstance(a, Input) or _is_number(a))]
 
 
 def _is_number(array: Array) -> bool:
     """Whether an array is a scalar that is quickly computed: it needs no buffer."""
     return isinstance(array, Map) and not array.rank
-
-
-def _made_before(array: Array) -> Iterable[Array]:
-    """The arrays needed before an array. A loop fills constant initial values itself."""
-    if not isinstance(array, Item):
-        return arrays_read(array)
-    whole = {*array.loop.scanned, *array.loop.consts}
-    return [
-        a
-        for a in arrays_read(array)
-        if a in whole or not (a in array.loop.inits and isinstance(a, Map) and isinstance(a.body, Const))
-    ]

@@ -12,6 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
 from inspect import isfunction
+from operator import add as add_rn
+from operator import mul as mul_rn
+from operator import sub as sub_rn
+from operator import truediv as div_rn
 from types import ModuleType
 from typing import Any
 
@@ -24,7 +28,7 @@ from adcompiler.ops.rules import series as _series
 from adcompiler.ops.rules.arithmetic import fma
 from adcompiler.ops.table import ALIASES
 
-__all__ = ["cuda", "fma", "np"]
+__all__ = ["add_rn", "cuda", "div_rn", "fma", "mul_rn", "np", "sub_rn"]
 WARP, TILE = 4, 4
 
 
@@ -41,26 +45,6 @@ def rsqrt(x: Any) -> Any:
 def uint64(value: Any) -> int:
     """An integer as an unsigned one of 64 bits."""
     return int(value) % 2**64
-
-
-def add_rn(x: Any, y: Any) -> Any:
-    """A sum."""
-    return x + y
-
-
-def sub_rn(x: Any, y: Any) -> Any:
-    """A difference."""
-    return x - y
-
-
-def mul_rn(x: Any, y: Any) -> Any:
-    """A product."""
-    return x * y
-
-
-def div_rn(x: Any, y: Any) -> Any:
-    """A quotient."""
-    return x / y
 
 
 def wide(x: Any) -> Any:

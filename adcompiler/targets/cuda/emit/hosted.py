@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from adcompiler.ir.bodies import filling
 from adcompiler.ir.nodes import Array, Const, Read, Shape
 from adcompiler.ir.types import Dtype
 from adcompiler.kernels.emit.recurrence import Emitter as EmitterLike
 from adcompiler.kernels.emit.writer import Row, axis_name, constant
 from adcompiler.kernels.schedule.carried_updates import InPlace
-from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence, Schedule, Task, computed, filling
+from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence, Schedule, Task, computed
 from adcompiler.loopir.nodes import Access, Var
 from adcompiler.loopir.printer import text as text_of
 from adcompiler.targets.cuda.emit.device_writer import DeviceWriter, Slot
