@@ -41,18 +41,10 @@ def reduce_family(context: Context, name: str, family: GeneratorValue, span: Spa
         if name in ("argmin", "argmax") and len(axes) > 1:
             context.fail(ParseError, f"{name} of a generator takes only one `for`", span, "use one index")
         return REDUCTIONS[name](context, value, axes, False, span)
-    holds = family.value_of(family.guard, own=False)
-    if name == "mean":
-        ones = Value(holds.shape, cast(holds.element, "i64"), weak=True)
-        number = REDUCTIONS["sum"](context, ones, axes, False, span)
-        total = REDUCTIONS["sum"](context, context.where(holds, value, 0, span), axes, False, span)
-        return Mean(context, number, span).of(total, number)
-    if name not in NEUTRAL:
+    if name != "mean" and name not in NEUTRAL:
         context.fail(ParseError, f"{name} of a generator with a condition", span, "use where(...) in a list")
-    other = NEUTRAL[name]
-    if not is_float(value.dtype) and isinstance(other, float) and name in ("amax", "amin"):
-        other = -(2**63) if other < 0 else 2**63 - 1
-    return REDUCTIONS[name](context, context.where(holds, value, other, span), axes, False, span)
+    chosen = Masked(value, family.value_of(family.guard, own=False))
+    return _Reduction(context, chosen, axes, span).named(name, False, None)
 
 
 def is_mask(index: AnyValue) -> bool:
