@@ -91,6 +91,11 @@ def is_whole(context: Context, x: AnyValue, span: Span) -> bool:
     return isinstance(x, int) and not isinstance(x, bool)
 
 
+def has_rows(context: Context, x: AnyValue, span: Span) -> bool:
+    """Whether a value is one vector or matrix, whose rows are several arrays."""
+    return isinstance(x, Value) and 0 < x.rank < 3
+
+
 def known(context: Context, x: AnyValue, number: AnyValue, span: Span) -> bool:
     """Whether a value is this number at compile time."""
     return is_number(x) and x == number
@@ -138,10 +143,10 @@ def selected(
 
 def each(context: Context, arrays: AnyValue, function: FunctionValue, span: Span) -> tuple[AnyValue, ...]:
     """A function of each of several arrays, in a tuple or a list."""
-    several = as_written(arrays)
-    if not isinstance(several, tuple | list):
-        context.fail(ParseError, "this takes a tuple of arrays", span, "write the arrays as (a, b)")
-    values = [rearranging.array(context, "this", x, span) for x in several]
+    several, name = as_written(arrays), context.blame.name
+    if not isinstance(several, tuple | list) or not several:
+        context.fail(ParseError, f"{name} takes a tuple of arrays", span, f"write {name}((a, b))")
+    values = [rearranging.array(context, name, x, span) for x in several]
     return tuple(context.invoke(function, [value], {}, span) for value in values)
 
 
@@ -159,6 +164,7 @@ def largest(context: Context, x: AnyValue, span: Span) -> float:
 INTRINSICS: Mapping[str, Builtin] = {
     "_rank": builtin("_rank", ("x",), rank),
     "_is_whole": builtin("_is_whole", ("x",), is_whole),
+    "_has_rows": builtin("_has_rows", ("x",), has_rows),
     "_known": builtin("_known", ("x", "number"), known),
     "_unstacked": builtin("_unstacked", ("x", "number"), unstacked),
     "_cut": builtin("_cut", ("x", "places"), cut),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from adcompiler.errors import ParseError, ShapeError, Span
 from adcompiler.frontend.indexing.subscripts import located, not_an_index, subscript
@@ -132,48 +132,6 @@ def _ranked(context: Context, x: Value, rank: int, span: Span) -> AnyValue:
     return subscript(context, x, [None] * max(rank - x.rank, 0) + [ALL] * x.rank, span)
 
 
-def _joining(name: str, lift: Callable[[Context, Value, Span], AnyValue], axis: int | None) -> Builtin:
-    """`concatenate` of arrays that are first padded to a rank; without an axis, along the last of at most
-    two."""
-
-    def operation(context: Context, arrays: AnyValue, span: Span) -> AnyValue:
-        if isinstance(arrays, Value) and 0 < arrays.rank < 3:
-            return _joined_rows(context, name, arrays, span)
-        if not isinstance(arrays, tuple) or not arrays:
-            context.fail(ParseError, f"{name} takes a tuple of arrays", span, f"write {name}((a, b))")
-        parts = [lift(context, rearranging.array(context, name, x, span), span) for x in arrays]
-        along = min(parts[0].rank - 1, 1) if axis is None else axis
-        return rearranging.join(context, parts, along, span)
-
-    return builtin(name, ("arrays",), operation)
-
-
-def _joined_rows(context: Context, name: str, x: Value, span: Span) -> AnyValue:
-    """`hstack`, `vstack` or `column_stack` of the rows, or numbers, of one array."""
-    if name == "hstack":
-        return x if x.rank == 1 else rearranging.reshape(context, x, (-1,), span)
-    if name == "vstack":
-        return x if x.rank == 2 else subscript(context, x, [ALL, None], span)
-    return (
-        rearranging.transpose(context, x, None, span)
-        if x.rank == 2
-        else subscript(context, x, [None, ALL], span)
-    )
-
-
-def _row(context: Context, x: Value, span: Span) -> AnyValue:
-    return _ranked(context, x, 2, span)
-
-
-def _vector(context: Context, x: Value, span: Span) -> AnyValue:
-    return _ranked(context, x, 1, span)
-
-
-def _column(context: Context, x: Value, span: Span) -> AnyValue:
-    x = _vector(context, x, span)
-    return subscript(context, x, [ALL, None], span) if x.rank == 1 else x
-
-
 # -- the parts of real numbers -------------------------------------------------------------------------
 
 
@@ -211,7 +169,7 @@ def tile(context: Context, x: AnyValue, reps: AnyValue, span: Span) -> Value:
 def repeat(context: Context, x: AnyValue, repeats: AnyValue, axis: AnyValue, span: Span) -> Value:
     """Each element of an axis repeated a given number of times."""
     value, along = flat_or_along(
-        context, _vector(context, rearranging.array(context, "repeat", x, span), span), axis, span
+        context, _ranked(context, rearranging.array(context, "repeat", x, span), 1, span), axis, span
     )
     if isinstance(as_array(repeats), Value) and as_array(repeats).rank:
         cause = "repeat with an array: the length of the result would depend on values"
@@ -423,33 +381,25 @@ def full_like(context: Context, x: AnyValue, value: AnyValue, span: Span) -> Val
     return Value(like.shape, cast(filled.element, like.dtype), like.weak)
 
 
-MOVING: Mapping[str, Builtin] = (
-    builtins(
-        {
-            **dict.fromkeys(("real", "conj", "conjugate"), (("x",), real, 0)),
-            "imag": (("x",), imag, 0),
-            "tile": (("x", "reps"), tile, 0),
-            "repeat": (("x", "repeats", "axis"), repeat, 1),
-            "squeeze": (("x", "axis"), squeeze, 1),
-            "expand_dims": (("x", "axis"), expand_dims, 0),
-            "moveaxis": (("x", "source", "destination"), moveaxis, 0),
-            "swapaxes": (("x", "axis1", "axis2"), swapaxes, 0),
-            "broadcast_to": (("x", "shape"), broadcast_to, 0),
-            "roll": (("x", "shift", "axis"), roll, 1),
-            "flip": (("x", "axis"), flip, 1),
-            "take": (("x", "indices", "axis", "mode"), take, 2),
-            "take_along_axis": (("x", "indices", "axis"), take_along_axis, 1),
-            "pad": (("x", "pad_width", "mode", "constant_values"), pad, 2),
-            "full_like": (("x", "fill_value"), full_like, 0),
-        }
-    )
-    | {
-        name: _like(name, number)
-        for name, number in (("zeros_like", 0.0), ("ones_like", 1.0), ("empty_like", 0.0))
+MOVING: Mapping[str, Builtin] = builtins(
+    {
+        **dict.fromkeys(("real", "conj", "conjugate"), (("x",), real, 0)),
+        "imag": (("x",), imag, 0),
+        "tile": (("x", "reps"), tile, 0),
+        "repeat": (("x", "repeats", "axis"), repeat, 1),
+        "squeeze": (("x", "axis"), squeeze, 1),
+        "expand_dims": (("x", "axis"), expand_dims, 0),
+        "moveaxis": (("x", "source", "destination"), moveaxis, 0),
+        "swapaxes": (("x", "axis1", "axis2"), swapaxes, 0),
+        "broadcast_to": (("x", "shape"), broadcast_to, 0),
+        "roll": (("x", "shift", "axis"), roll, 1),
+        "flip": (("x", "axis"), flip, 1),
+        "take": (("x", "indices", "axis", "mode"), take, 2),
+        "take_along_axis": (("x", "indices", "axis"), take_along_axis, 1),
+        "pad": (("x", "pad_width", "mode", "constant_values"), pad, 2),
+        "full_like": (("x", "fill_value"), full_like, 0),
     }
-    | {
-        "hstack": _joining("hstack", _vector, None),
-        "vstack": _joining("vstack", _row, 0),
-        "column_stack": _joining("column_stack", _column, 1),
-    }
-)
+) | {
+    name: _like(name, number)
+    for name, number in (("zeros_like", 0.0), ("ones_like", 1.0), ("empty_like", 0.0))
+}
