@@ -10,6 +10,18 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 
+def _converted(context: Any, builder: ir.IRBuilder, signature: Any, args: Any, first: int = 0) -> list[Any]:
+    """The arguments of a call, from the first one to convert on, in the type of its result."""
+    given = zip(args[first:], signature.args[first:], strict=True)
+    return [context.cast(builder, arg, was, signature.return_type) for arg, was in given]
+
+
+def _called(builder: ir.IRBuilder, name: str, kind: Any, args: Any) -> Any:
+    """A call of an LLVM function that takes numbers of the type that it returns."""
+    function = ir.FunctionType(kind, (kind,) * len(args))
+    return builder.call(cgutils.get_or_insert_function(builder.module, function, name), args)
+
+
 @intrinsic
 def select(typingctx: Any, guard: Any, then: Any, otherwise: Any) -> Any:
     """`then if guard else otherwise` without a branch: numba's passes are slow on branches, and LLVM
@@ -20,11 +32,7 @@ def select(typingctx: Any, guard: Any, then: Any, otherwise: Any) -> Any:
 
     def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
         condition = context.cast(builder, args[0], signature.args[0], types.boolean)
-        sides = [
-            context.cast(builder, arg, given, signature.return_type)
-            for arg, given in zip(args[1:], signature.args[1:], strict=True)
-        ]
-        return builder.select(condition, *sides)
+        return builder.select(condition, *_converted(context, builder, signature, args, 1))
 
     return kind(guard, then, otherwise), codegen
 
@@ -34,8 +42,7 @@ def ticks(typingctx: Any) -> Any:
     """The processor's clock; operations with effects are not reordered across it."""
 
     def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
-        kind = ir.FunctionType(ir.IntType(64), ())
-        return builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.readcyclecounter"), ())
+        return _called(builder, "llvm.readcyclecounter", ir.IntType(64), ())
 
     return types.int64(), codegen
 
@@ -44,44 +51,34 @@ def ticks(typingctx: Any) -> Any:
 def fma(typingctx: Any, x: Any, y: Any, z: Any) -> Any:
     """x * y + z, rounded once, in the type common to the operands."""
     kind = typingctx.unify_types(x, y, z)
-    if not isinstance(kind, types.Float):
-        return None
 
     def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
-        given = zip(args, signature.args, strict=True)
-        return builder.fma(*(context.cast(builder, arg, was, signature.return_type) for arg, was in given))
+        return builder.fma(*_converted(context, builder, signature, args))
 
-    return kind(x, y, z), codegen
+    return (kind(x, y, z), codegen) if isinstance(kind, types.Float) else None
 
 
 @intrinsic
 def mul_rn(typingctx: Any, x: Any, y: Any) -> Any:
     """x * y, rounded before it is added to anything: LLVM contracts only products with the flag."""
     kind = typingctx.unify_types(x, y)
-    if not isinstance(kind, types.Float):
-        return None
 
     def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
-        given = zip(args, signature.args, strict=True)
-        return builder.fmul(*(context.cast(builder, arg, was, signature.return_type) for arg, was in given))
+        return builder.fmul(*_converted(context, builder, signature, args))
 
-    return kind(x, y), codegen
+    return (kind(x, y), codegen) if isinstance(kind, types.Float) else None
 
 
 @intrinsic
 def rsqrt(typingctx: Any, x: Any) -> Any:
     """1 / sqrt(x)."""
-    if not isinstance(x, types.Float):
-        return None
 
     def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
         kind = args[0].type
-        sqrt = ir.FunctionType(kind, (kind,))
-        name = f"llvm.sqrt.f{x.bitwidth}"
-        root = builder.call(cgutils.get_or_insert_function(builder.module, sqrt, name), args)
+        root = _called(builder, f"llvm.sqrt.f{x.bitwidth}", kind, args)
         return builder.fdiv(ir.Constant(kind, 1.0), root)
 
-    return x(x), codegen
+    return (x(x), codegen) if isinstance(x, types.Float) else None
 
 
 @intrinsic
@@ -91,15 +88,11 @@ def reduce_add(typingctx: Any, total: Any, value: Any) -> Any:
     Only this addition is marked: with the flag on whole functions, LLVM could cancel compensation terms
     written by the user.
     """
-    if not (isinstance(total, types.Float) and isinstance(value, types.Float)):
-        return None
 
     def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
-        left = context.cast(builder, args[0], signature.args[0], signature.return_type)
-        right = context.cast(builder, args[1], signature.args[1], signature.return_type)
-        return builder.fadd(left, right, flags=("reassoc", "contract"))
+        return builder.fadd(*_converted(context, builder, signature, args), flags=("reassoc", "contract"))
 
-    return total(total, value), codegen
+    return (total(total, value), codegen) if _are_floats(total, value) else None
 
 
 def _extremum(name: str) -> Any:
@@ -107,20 +100,18 @@ def _extremum(name: str) -> Any:
 
     @intrinsic
     def reduce(typingctx: Any, total: Any, value: Any) -> Any:
-        if not (isinstance(total, types.Float) and isinstance(value, types.Float)):
-            return None
-
         def codegen(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
             kind = context.get_value_type(signature.return_type)
-            function = cgutils.get_or_insert_function(
-                builder.module, ir.FunctionType(kind, (kind, kind)), f"llvm.{name}.f{total.bitwidth}"
-            )
-            value = context.cast(builder, args[1], signature.args[1], signature.return_type)
-            return builder.call(function, (args[0], value))
+            sides = _converted(context, builder, signature, args)
+            return _called(builder, f"llvm.{name}.f{total.bitwidth}", kind, sides)
 
-        return total(total, value), codegen
+        return (total(total, value), codegen) if _are_floats(total, value) else None
 
     return reduce
+
+
+def _are_floats(*kinds: Any) -> bool:
+    return all(isinstance(kind, types.Float) for kind in kinds)
 
 
 reduce_min, reduce_max = _extremum("minimum"), _extremum("maximum")
