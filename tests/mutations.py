@@ -69,7 +69,7 @@ FAULTS = (
     Fault("ad/guards", "within(negation(element.guard), otherwise)", "within(element.guard, otherwise)"),
     Fault("ad/vjp", "both(guard, element.guard), both(guard, negation(element.guard))",
           "both(guard, element.guard), guard"),
-    Fault("ad/jvp", 'some = apply("maximum", Read(count, identity(shape)), one)', "some = one"),
+    Fault("ad/jvp", 'some = apply("maximum", count, const(1, body.dtype))', "some = const(1, body.dtype)"),
     Fault("ad/products", "while len(domain) > product.rank:", "if len(domain) > product.rank:"),
     Fault("ad/partials", 'return apply("negative", cotangent)', "return cotangent"),
     # passes and analyses

@@ -15,7 +15,7 @@ from adcompiler.ad.guards import TRUE, either, mask, negation, support, total, w
 from adcompiler.ad.library import push
 from adcompiler.ad.loops import Orders, forward
 from adcompiler.ad.partials import differentiable, partial, times
-from adcompiler.ad.products import others, softmax
+from adcompiler.ad.products import attaining, factor
 from adcompiler.ad.vjp import vjp
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.naming import distinct
@@ -144,20 +144,15 @@ def _array(array: Array, tangents: Tangents) -> Tangent | None:
 def gathered(array: Array, body: Element, tangent: Element) -> Array:
     """The tangent of a reduction or an accumulation, from that of its body."""
     match array:
-        case Reduce(op="sum", shape=shape, reduced=reduced):
-            return Reduce("sum", shape, reduced, tangent)
-        case Reduce(op="prod", shape=shape, reduced=reduced):
-            return Reduce("sum", shape, reduced, apply("multiply", tangent, others(array)))
-        case Reduce(op="logsumexp", shape=shape, reduced=reduced):
-            return Reduce("sum", shape, reduced, apply("multiply", tangent, softmax(body, array, shape)))
-        case Reduce(shape=shape, reduced=reduced):
-            # The points that attain the extremum share evenly, as in reverse mode.
-            attains = apply("equal", body, Read(array, identity(shape)))
-            one, zero = const(1, body.dtype), const(0, body.dtype)
-            total = Reduce("sum", shape, reduced, select(attains, tangent, zero))
-            count = Reduce("sum", shape, reduced, select(attains, one, zero))
-            some = apply("maximum", Read(count, identity(shape)), one)  # 1 for an empty reduction
+        case Reduce(op="min" | "max", shape=shape, reduced=reduced):
+            attains, count = attaining(array, body)
+            total = Reduce("sum", shape, reduced, select(attains, tangent, const(0, body.dtype)))
+            some = apply("maximum", count, const(1, body.dtype))  # 1 for an empty reduction
             return Map(shape, apply("divide", Read(total, identity(shape)), some))
+        case Reduce(shape=shape, reduced=reduced):
+            rate = factor(array, body)
+            tangent = tangent if rate is None else apply("multiply", tangent, rate)
+            return Reduce("sum", shape, reduced, tangent)
         case Accumulate(shape=shape, domain=domain, indices=indices):
             return Accumulate(shape, domain, indices, tangent)
     raise AssertionError(f"no tangent of {type(array).__name__}")

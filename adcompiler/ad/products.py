@@ -1,4 +1,4 @@
-"""Derivatives of reductions that are not linear: products and logsumexp."""
+"""Derivatives of reductions that are not linear: products, logsumexp and extrema."""
 
 from __future__ import annotations
 
@@ -80,3 +80,18 @@ def softmax(body: Element, array: Array, shape: Shape) -> Element:
     total = Read(array, identity(shape))
     none = apply("equal", total, const(-math.inf, total.dtype))
     return select(none, const(0, total.dtype), apply("exp", apply("subtract", body, total)))
+
+
+def factor(array: Reduce, body: Element) -> Element | None:
+    """What the derivative of a reduction's body is multiplied by before it is summed; None if it is not."""
+    if array.op == "prod":
+        return others(array)
+    return softmax(body, array, array.shape) if array.op == "logsumexp" else None
+
+
+def attaining(array: Reduce, body: Element) -> tuple[Element, Element]:
+    """Where a body attains an extremum, and how many points do: they share its derivative equally."""
+    own, one, zero = identity(array.shape), const(1, body.dtype), const(0, body.dtype)
+    attains = apply("equal", body, Read(array, own))
+    count = Reduce("sum", array.shape, array.reduced, select(attains, one, zero))
+    return attains, Read(count, own)

@@ -23,7 +23,7 @@ from adcompiler.ad.jvp import Tangent, gathered, masked, read, selected
 from adcompiler.ad.library import push
 from adcompiler.ad.loops import Orders, forward
 from adcompiler.ad.partials import differentiable, partial, times
-from adcompiler.ad.products import others, softmax
+from adcompiler.ad.products import factor
 from adcompiler.ad.vjp import vjp
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
@@ -92,14 +92,11 @@ class _Line:
         if isinstance(array, Ruled | Call):
             return self.by_rule(array, k)
         body = array.elements[-1]
-        if isinstance(array, Reduce) and array.op in ("prod", "logsumexp"):
-            shape = array.shape
-            slope = others(array) if array.op == "prod" else softmax(body, array, shape)
-            steps = self.chain([(body, slope)], k, body)
-            found = self.run(array, steps)
+        if isinstance(array, Reduce) and (slope := factor(array, body)) is not None:
+            found = self.run(array, self.chain([(body, slope)], k, body))
             if found is None:
                 return None
-            return Tangent(TRUE, Reduce("sum", shape, array.reduced, mask(found.value, found.guard)))
+            return Tangent(TRUE, Reduce("sum", array.shape, array.reduced, mask(found.value, found.guard)))
         found = self.run(array, self.element(array, body, k))
         if found is None:
             return None

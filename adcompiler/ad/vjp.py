@@ -20,7 +20,7 @@ from adcompiler.ad.guards import total as sum_of
 from adcompiler.ad.library import pull
 from adcompiler.ad.loops import reverse
 from adcompiler.ad.partials import active_arrays, differentiable, partial, times
-from adcompiler.ad.products import others, softmax
+from adcompiler.ad.products import attaining, factor
 from adcompiler.ad.read_inverse import invert
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import (
@@ -193,17 +193,11 @@ class _Body:
             case Accumulate():
                 moved = dict(enumerate(self.indices))
                 return Guarded(substitute(guard, moved), substitute(cotangent, moved))
-            case Reduce(op="min" | "max", shape=shape):
-                # The points that attain the extremum share its cotangent equally.
-                attains = apply("equal", self.body, Read(self.array, identity(shape)))
-                one, zero = const(1, self.body.dtype), const(0, self.body.dtype)
-                count = Reduce("sum", shape, self.array.reduced, select(attains, one, zero))
-                share = apply("divide", cotangent, Read(count, identity(shape)))
-                return Guarded(both(guard, attains), share)
-            case Reduce(op="prod"):
-                return Guarded(guard, apply("multiply", cotangent, others(self.array)))
-            case Reduce(op="logsumexp", shape=shape):
-                return Guarded(guard, apply("multiply", cotangent, softmax(self.body, self.array, shape)))
+            case Reduce(op="min" | "max") as array:
+                attains, count = attaining(array, self.body)
+                return Guarded(both(guard, attains), apply("divide", cotangent, count))
+            case Reduce() as array if (rate := factor(array, self.body)) is not None:
+                return Guarded(guard, apply("multiply", cotangent, rate))
         return self.cotangent
 
     def value(self, element: Element) -> Element:
