@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from adcompiler.ad.guards import TRUE, both
+from adcompiler.ad.guards import TRUE, both, mask
 from adcompiler.analysis.predicates import scalar_ties
-from adcompiler.ir.nodes import Apply, Const, Element, Index, Select, const, is_const, select
+from adcompiler.ir.nodes import Apply, Const, Element, Index, Select, is_const
 from adcompiler.ir.walk import operands, substitute
 
 
@@ -26,9 +26,7 @@ class Spot:
     def inside(self, rank: int) -> Element:
         """The value at the places, over the free axes alone."""
         at: dict[int, Element] = {k: Index(p) for p, k in enumerate(self.free(rank))} | dict(self.ties)
-        zero = const(0, self.value.dtype)
-        body = self.value if self.guard is TRUE else select(self.guard, self.value, zero)
-        return substitute(body, at)
+        return substitute(mask(self.value, self.guard), at)
 
 
 def spots(body: Element) -> list[Spot] | None:

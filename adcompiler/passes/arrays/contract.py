@@ -113,7 +113,7 @@ def _shifted(array: Accumulate) -> Array:
     others = [a for a in range(len(array.domain)) if a not in moved]
     moved |= {a: Index(array.rank + p) for p, a in enumerate(others)}
     body = substitute(array.body, moved)
-    body = body if guard is TRUE else select(guard, body, const(0, body.dtype))
+    body = mask(body, guard)
     reduced = tuple(array.domain[a] for a in others)
     return Reduce("sum", array.shape, reduced, body) if reduced else Map(array.shape, body)
 
