@@ -44,6 +44,14 @@ def both(guard: Element, condition: Element) -> Element:
     return condition if guard is TRUE else Apply("logical_and", (guard, condition), "bool")
 
 
+def conjunction(conditions: Iterable[Element]) -> Element:
+    """The conjunction of several conditions; of none, what always holds."""
+    found: Element = TRUE
+    for condition in conditions:
+        found = both(found, condition)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class _Exclusions:
     """The guard `rest` and "`integer` equals none of the first `count` numbers".

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from adcompiler.analysis.affine import Linear, linear, linear_constant
-from adcompiler.analysis.intervals import never_negative
-from adcompiler.analysis.predicates import ties
+from adcompiler.analysis.intervals import facts_of, never_negative
+from adcompiler.analysis.predicates import MIRRORED, ties
 from adcompiler.analysis.regions import LOGIC
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import (
@@ -265,11 +265,10 @@ def _seen_through(slot: Array, body: Element) -> Element:
 def _side(condition: Element, axis: int) -> Bound | None:
     """The bound that a condition imposes on an axis, if no other axis decides it: the first place, or the one
     after the last."""
-    if not (isinstance(condition, Apply) and condition.op in ORDERS and condition.args[0].dtype == "i64"):
+    forms = facts_of(condition) if isinstance(condition, Apply) and condition.op in MIRRORED else []
+    if not forms:
         return None
-    exchanged, more = ORDERS[condition.op]
-    low, high = (linear(a) for a in (condition.args[::-1] if exchanged else condition.args))
-    rest = high - low - linear_constant(more)  # 0 or more where the condition holds
+    (rest,) = forms  # 0 or more where the condition holds
     factor = rest.terms.get(Index(axis), 0)
     rest -= linear(Index(axis)) * factor
     if any(a >= 0 for a in rest.axes) or factor not in (1, -1):
@@ -277,9 +276,6 @@ def _side(condition: Element, axis: int) -> Bound | None:
     return (
         ("start", (rest * -1).element()) if factor == 1 else ("stop", (rest + linear_constant(1)).element())
     )
-
-
-ORDERS = {"less": (False, 1), "less_equal": (False, 0), "greater": (True, 1), "greater_equal": (True, 0)}
 
 
 def scattered(slot: Array, result: Array, roots: Sequence[Array]) -> Accumulate | None:

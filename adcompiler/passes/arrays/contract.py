@@ -7,7 +7,7 @@ sum then has one term, if d is inside the axis.
 
 from __future__ import annotations
 
-from adcompiler.ad.guards import TRUE, both, mask
+from adcompiler.ad.guards import TRUE, both, conjunction, mask
 from adcompiler.ad.partials import is_delta
 from adcompiler.analysis.affine import Linear, linear
 from adcompiler.analysis.predicates import guarded, ties
@@ -87,9 +87,7 @@ def _any(array: Reduce) -> bool:
 
 def _at_one_place(array: Accumulate) -> Map:
     """A sum added at one place, as a map with zeros elsewhere."""
-    guard: Element = TRUE
-    for k, index in enumerate(array.indices):
-        guard = both(guard, apply("equal", Index(k), index))
+    guard = conjunction(apply("equal", Index(k), index) for k, index in enumerate(array.indices))
     return Map(array.shape, select(guard, array.body, const(0, array.dtype)))
 
 
@@ -130,10 +128,8 @@ def _contracted(array: Reduce) -> tuple[int, Element, Element] | None:
         tied = [tie for tie in ties(condition) if tie[0] >= array.rank]
         if tied:
             axis, place = max(tied, key=lambda tie: tie[0])  # the last axis
-            guard: Element = TRUE
             rest = [c for c in conditions if c is not condition]
-            for other in (*_range(place, array.domain[axis], array), *rest):
-                guard = both(guard, other)
+            guard = conjunction((*_range(place, array.domain[axis], array), *rest))
             return axis, place, mask(body, guard)
     return None
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 
-from adcompiler.ad.guards import TRUE, both, negation
+from adcompiler.ad.guards import TRUE, conjunction, negation, within
 from adcompiler.analysis.affine import Linear, linear
 from adcompiler.analysis.predicates import scalar_ties
 from adcompiler.ir.batch import batch, shifted
@@ -97,10 +96,7 @@ class _Store:
         if self.step > 1:
             remainder = apply("remainder", distance, const(self.step, "i64"))
             conditions.append(apply("equal", remainder, zero))
-        found: Element = TRUE
-        for condition in conditions:
-            found = _and(found, condition)
-        return found
+        return conjunction(conditions)
 
 
 def _split(loop: Loop, is_inner: bool) -> list[Array]:
@@ -172,7 +168,7 @@ def _stored(init: Array, stores: Sequence[_Store], length: Element, every: Mappi
         guard, value = (
             substitute(e, at) for e in shifted((store.guard, store.value), every, identity((length,)))
         )
-        where = _and(store.met(length, init.shape[store.axis]), guard)
+        where = within(store.met(length, init.shape[store.axis]), guard)
         body = value if where is TRUE else select(where, value, body)
     return Map(init.shape, body)
 
@@ -215,7 +211,7 @@ def _store(guard: Element, value: Element, number: Element) -> _Store | None:
             fixed = all(a is None or isinstance(a, Size) for a in rest.terms)
             if step > 0 and fixed:
                 left = [c for c in conditions if c is not condition]
-                return _Store(reduce(both, left) if left else TRUE, value, axis, step, rest)
+                return _Store(conjunction(left), value, axis, step, rest)
     return None
 
 
@@ -248,18 +244,12 @@ class _Pairs:
             return [(guard, body)]
         if not isinstance(body, Select) or self.reads(body.guard):
             return None
-        then = self.of(body.then, _and(guard, body.guard))
+        then = self.of(body.then, within(guard, body.guard))
         # What a store sets is not set again by an earlier one.
-        rest = guard if not self.reads(body.then) else _and(guard, negation(body.guard))
+        rest = guard if not self.reads(body.then) else within(guard, negation(body.guard))
         otherwise = self.of(body.otherwise, rest)
         return None if then is None or otherwise is None else [*then, *otherwise]
 
     def reads(self, element: Element) -> bool:
         """Whether an element depends on the slot."""
         return not set(read_by((element,))).isdisjoint(self.dependent)
-
-
-def _and(guard: Element, condition: Element) -> Element:
-    if condition is TRUE:
-        return guard
-    return condition if guard is TRUE else both(guard, condition)
