@@ -44,6 +44,7 @@ CALLS = {
     "outer": ("outer([x, 1], [x, 2])[0, 0]", -2, 2),
     "inner": ("inner([x, 1], [x, -1])", -2, 2),
     "vdot": ("vdot([x, 1], [x, -2])", -2, 2),
+    "inv": ("inv([[x, 1], [-1, x]])[0, 0]", -4, 4),
     "trace": ("trace([[x, 1], [1, x*x]])", -2, 2),
     "lstsq": ("lstsq([[x], [1]], [1, 1])[0][0]", -4, 4),
     "expm": ("expm([[0, x], [-x, 0]])[0, 0]", -4, 4),
@@ -56,7 +57,8 @@ CALLS = {
 }
 MOVING = {
     "flipud", "fliplr", "rot90", "atleast_1d", "atleast_2d", "atleast_3d", "append", "insert", "delete",
-    "split", "array_split", "hsplit", "vsplit", "dsplit", "dstack", "tri",
+    "split", "array_split", "hsplit", "vsplit", "dsplit", "dstack", "hstack", "vstack", "column_stack", "tri",
+    "eye", "identity", "tril", "triu",
 }  # fmt: skip
 
 DENSITIES = {  # the other parameters of the densities, and where they are plotted
