@@ -80,7 +80,7 @@ def contents() -> tuple[int, int]:
 def clear() -> None:
     """Remove all files from the cache folder: they are made again when they are needed."""
     if not _is_ours(folder()):
-        raise Error(f"{folder()} is another user's", remedy="set ADC_CACHE_DIR to a folder of your own")
+        raise Error(f"{folder()} belongs to another user", remedy="set ADC_CACHE_DIR to a folder of your own")
     shutil.rmtree(folder() / "kernels", ignore_errors=True)
 
 
@@ -149,7 +149,7 @@ def _may_use(path: Path) -> bool:
         return True
     if not _notified:
         _notified.append(path)
-        other = "is another user's" if found.st_uid != os.geteuid() else "can be written by other users"
+        other = "belongs to another user" if found.st_uid != os.geteuid() else "can be written by other users"
         warnings.warn(
             f"adcompiler does not use its cache: {path} {other}. Kernels are kept in a private folder until "
             "this process ends.\n  help: remove it, or set ADC_CACHE_DIR to a folder that only you can write",

@@ -159,7 +159,7 @@ class _Check:
         bound = f._bind(args)
         results = [r for r in bound.run() if np.asarray(r).dtype.kind == "f"]
         if not results:
-            raise GradientError(f"{f.__name__} returns no floats", remedy="there is nothing to differentiate")
+            raise GradientError(f"{f.__name__} returns no floats", remedy="return a float")
         weights = [_weights(random, np.asarray(r), len(results)) for r in results]
         names, name = [f"weight{k}" for k in range(len(weights))], f"weighted({f.__name__})"
         scalar = f._derived(("weighted", len(weights)), lambda: Weighted(f, names, name))

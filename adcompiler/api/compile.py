@@ -318,5 +318,5 @@ def _names(given: Any) -> tuple[str, ...]:
                 remedy="write letters, digits and _; a def has annotations: def f(x: f64[n]): return ...",
             )
     if len(set(names)) < len(names):
-        raise ParseError("a parameter is given twice", remedy="give each once")
+        raise ParseError("args names a parameter twice", remedy="name each parameter once")
     return tuple(names)

@@ -93,12 +93,12 @@ def sparse_export(lowered: Lowered, wanted: Sequence[int], symmetric: bool = Fal
     if func.counts:
         given = func.input_names[func.counts[0][1]]
         raise ShapeError(
-            f"where entries of a sparse derivative of {func.name} are follows from {given}, which is unknown",
-            remedy=f"write a number in place of {given}, or export a function that calls this one with one",
+            f"entries of a sparse derivative of {func.name} are at places that depend on {given}",
+            remedy=f"export a function that calls this one with a number in place of {given}",
         )
     if func.size_names:
         raise ShapeError(
-            f"where entries of a sparse derivative of {func.name} are follows from unknown lengths: "
+            f"entries of a sparse derivative of {func.name} are at places that depend on unknown lengths: "
             f"{', '.join(func.size_names)}",
             remedy='give numbers for them: --types "f64[100]"',
         )

@@ -58,7 +58,7 @@ class Unravel:
         flat = _vector(vector)
         if flat.shape != (self.size,):
             raise ShapeError(
-                f"unravel is given an array of shape {flat.shape}", remedy=f"it takes a vector of {self.size}"
+                f"unravel got an array of shape {flat.shape}", remedy=f"it takes a vector of {self.size}"
             )
         values, start = [], 0
         for one in leaves(self.structure):
@@ -74,11 +74,11 @@ class Unravel:
 def _vector(value: Any) -> np.ndarray:
     if is_variable(value):
         raise DtypeError(
-            "unravel is given a Variable, whose graph would be lost", remedy="pass its value: v.value"
+            "unravel got a Variable, whose graph would be lost", remedy="pass its value: v.value"
         )
     found = leaf("the vector", value)
     if found.dtype is None and np.asarray(value).dtype.kind not in "iu":
-        raise DtypeError(f"unravel is given a {type(value).__name__}", remedy="pass a vector of floats")
+        raise DtypeError(f"unravel got a {type(value).__name__}", remedy="pass a vector of floats")
     return np.asarray(value)
 
 
@@ -186,7 +186,7 @@ class UnravelMatrix:
         whole, size = np.asarray(matrix), self.starts[-1]
         if whole.shape != (size, size):
             remedy = f"it takes a matrix with {size} rows and columns"
-            raise ShapeError(f"unravel is given an array of shape {whole.shape}", remedy=remedy)
+            raise ShapeError(f"unravel got an array of shape {whole.shape}", remedy=remedy)
         values = []
         for one, (i, j) in zip(leaves(self.structure), self.places, strict=True):
             block = whole[self.starts[i] : self.starts[i + 1], self.starts[j] : self.starts[j + 1]]

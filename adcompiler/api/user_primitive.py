@@ -102,7 +102,10 @@ def _free(name: str) -> str:
 def _check_names(name: str, names: Sequence[str], texts: Sequence[str], expand: str) -> None:
     """Raise for names that are taken or unknown, and for texts that do not parse."""
     if not name.isidentifier() or name in CONSTANTS or (name in BUILTINS and name not in _mine):
-        raise Error(f"{name!r} is taken or is not a name", remedy="choose another name for the primitive")
+        raise Error(
+            f"{name!r} is already taken, or is not a valid name",
+            remedy="choose another name",
+        )
     if not names or len(set(names)) < len(names) or "r" in names or not all(map(str.isidentifier, names)):
         raise Error(f"the parameters of {name} are {', '.join(names)}", remedy="use each once, and not r")
     if len(texts) != len(names):

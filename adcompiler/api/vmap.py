@@ -107,7 +107,10 @@ def _of_items(name: str, axis: Any) -> Any:
 def _counted(name: str, rank: int, axis: Any) -> int:
     """A mapped axis, counted from 0."""
     if not isinstance(axis, int) or not -rank <= axis < rank:
-        raise ShapeError(f"vmap: {name} has rank {rank}, so no axis {axis}", remedy="use None not to map it")
+        raise ShapeError(
+            f"vmap: {name} has rank {rank}, so no axis {axis}",
+            remedy="use None to leave it unmapped",
+        )
     return axis % rank
 
 
@@ -161,7 +164,7 @@ def vmap(f: Function, in_axes: int | Sequence[Foreign] | None = 0) -> Mapped:
     axes += tuple(None for p in f._parameters[len(axes) :] if p.default is not REQUIRED)
     if len(axes) != count or any(isinstance(a, str | float) for a in axes):
         raise ArgumentError(
-            f"vmap: in_axes {axes} for {count} parameters", remedy="an integer or None for each"
+            f"vmap: in_axes {axes} for {count} parameters", remedy="pass an integer or None for each"
         )
     found: Mapped = by("vmap", f, axes, Mapped)
     return found

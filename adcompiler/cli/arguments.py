@@ -57,7 +57,7 @@ def collect(
         free = [k for k, p in enumerate(f._parameters) if not p.static and p.name not in found]
         found |= {f._parameters[k].name: sample(k) for k in free}
     if missing := [name for name in whole if name not in found]:
-        raise UsageError(f"{_call(f)} is given no {', '.join(missing)}", remedy=_how(missing[0]))
+        raise UsageError(f"{_call(f)} is missing {', '.join(missing)}", remedy=_how(missing[0]))
     return {p.name: _static(found[p.name]) if p.static else found[p.name] for p in f._parameters}
 
 

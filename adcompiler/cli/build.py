@@ -152,14 +152,14 @@ def _texts(
 def _check_options(forms: Sequence[str], sparse: bool, abi: str, what: str | None, wrt: str | None) -> None:
     """Raise UsageError for options that do not fit each other."""
     if abi not in ABIS:
-        raise UsageError(f"--abi got unknown {abi}", remedy=f"it takes {' or '.join(ABIS)}")
+        raise UsageError(f"unknown --abi {abi}", remedy=f"it takes {' or '.join(ABIS)}")
     if (sparse or abi != "c") and list(forms) != ["c"]:
         option = "--sparse" if sparse else f"--abi {abi}"
-        raise UsageError(f"{option} is about C source", remedy="add --emit c")
+        raise UsageError(f"{option} applies only to C source", remedy="add --emit c")
     if abi == "casadi" and (what or wrt or sparse):
         option = "--what" if what else "--wrt" if wrt else "--sparse"
         raise UsageError(
-            f"{option} has no meaning with --abi casadi, which has all derivatives that CasADi looks up",
+            f"{option} does not apply to --abi casadi, which writes all derivatives that CasADi looks up",
             remedy=f"omit {option}",
         )
 

@@ -83,7 +83,7 @@ def explain_source(
         costs = cost_of(f, names, list(given.values()))
         return Text(str(costs), costs.fields())
     if size:
-        raise UsageError("--size says how long the arguments of --cost are", remedy="add --cost")
+        raise UsageError("--size applies only to --cost", remedy="add --cost")
     args = collect(f, arg) if arg else {}
     if why_none is not None:
         said = f.why_none(why_none, *args.values())

@@ -81,7 +81,7 @@ class BatchResult:
         from scipy.special import ndtri, stdtrit
 
         if not 0 < level < 1:
-            raise SolverError(f"confidence({level!r}) is no level", remedy="pass a number between 0 and 1")
+            raise SolverError(f"confidence({level!r}) is not a level", remedy="pass a number between 0 and 1")
         upper = (1 + level) / 2
         quantile = ndtri(upper) if self.absolute else stdtrit(np.maximum(self.freedom, 1), upper)
         reach, x = quantile * self._errors(), self.x.T

@@ -99,7 +99,7 @@ class Start:
     def limits(self, bounds: Any) -> tuple[np.ndarray, np.ndarray] | None:
         """The lower and the upper limit of each parameter; None if there are none."""
         if not isinstance(bounds, tuple | list) or len(bounds) != 2:
-            raise ShapeError("bounds is not a pair", remedy="pass (lower, upper); None stands for no bound")
+            raise ShapeError("bounds is not a pair", remedy="pass (lower, upper); None means no bound")
         low, high = (
             self._limits(side, f"bounds[{k}]", missing)
             for k, (side, missing) in enumerate(zip(bounds, (-np.inf, np.inf), strict=True))
@@ -109,12 +109,12 @@ class Start:
         for k in np.flatnonzero(~(low <= high)):
             raise SolverError(
                 f"the bounds of parameter {k} are ({low[k]}, {high[k]})",
-                remedy="lower <= upper; None: no bound",
+                remedy="make lower <= upper; None means no bound",
             )
         outside = (self.columns < low[:, None]) | (self.columns > high[:, None])
         for k, fit in np.argwhere(outside):
             raise SolverError(
-                f"the start of parameter {k} of fit {fit}, {self.columns[k, fit]}, is outside of its bounds "
+                f"the start of parameter {k} of fit {fit}, {self.columns[k, fit]}, is outside its bounds "
                 f"({low[k]}, {high[k]})",
                 remedy="start between the bounds",
             )
@@ -160,7 +160,7 @@ def _array(values: Sequence[Any]) -> np.ndarray:
         return numbers_of("start", values)
     except DtypeError:
         raise ShapeError(
-            "start is a sequence of other things than numbers",
+            "start contains something other than numbers",
             remedy="pass a number for each parameter, rows of them for each fit, or a dict by name",
         ) from None
 

@@ -125,7 +125,7 @@ def _check(model: Model, name: str, arrays: Arrays, start: Start) -> None:
     if found != (points,):
         raise ShapeError(
             f"{name} returns an array of shape {found}, but a fit has {points} points",
-            remedy="the model returns a value for each point of x; of a constant c: c + 0 * x",
+            remedy="return a value for each point of x; for a constant c write c + 0 * x",
         )
 
 

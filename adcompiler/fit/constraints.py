@@ -60,7 +60,7 @@ def _plain(constraint: Any, points: Points) -> Any:
     fun = constraint.get("fun") if isinstance(constraint, dict) else getattr(constraint, "fun", None)
     if fun is not None and (points.names is not None or any(one.shape == () for one in points.leaves)):
         raise DtypeError(
-            "the function of a constraint is not compiled, and would be given a vector, not what x0 is",
+            "a constraint function is not compiled, so it would get a vector, not a container like x0",
             remedy="compile it: @adc.function before its def",
         )
     return constraint

@@ -70,7 +70,7 @@ def curve_fit(
         if problem.shape != y.shape:
             raise ShapeError(
                 f"{problem.name} returns an array of shape {problem.shape}, but ydata has shape {y.shape}",
-                remedy="the model returns a value for each of ydata; of a constant c: c + 0 * x",
+                remedy="return a value for each entry of ydata; for a constant c write c + 0 * x",
             )
         weights = Weights.of(sigma, y)
         chosen = jacobian_of(problem, y.size, method, sparse, options)

@@ -43,7 +43,7 @@ class Parts:
         names = [[p.name for p in f._parameters] for f in functions]
         for f, own in zip(functions, names, strict=True):
             if not own:
-                raise ShapeError(f"{f.__name__} has no parameters", remedy="it takes what varies first")
+                raise ShapeError(f"{f.__name__} has no parameters", remedy="add a parameter for what varies")
         if wrt is None:
             return Parts(functions[0], tuple(functions[1:]), (names[0][0],), True, True)
         chosen = tuple(wrt) if isinstance(wrt, tuple | list) else (wrt,)
@@ -55,7 +55,7 @@ class Parts:
                     remedy=f"wrt has names of parameters: {', '.join(known)}",
                 )
         if not chosen:
-            raise ShapeError("wrt is empty: nothing varies", remedy="name parameters, or omit wrt")
+            raise ShapeError("wrt is empty: nothing can vary", remedy="name parameters, or omit wrt")
         return Parts(functions[0], tuple(functions[1:]), chosen, False, not isinstance(wrt, tuple | list))
 
     @cached_property
@@ -75,14 +75,14 @@ class Parts:
         for name in given:
             if name not in self.parameters:
                 raise ShapeError(
-                    f"the problem has no parameter {name!r} besides what varies",
+                    f"the problem has no data parameter {name!r}",
                     remedy=f"data has values for: {', '.join(self.parameters) or 'nothing'}",
                 )
         missing = [n for n, p in self.parameters.items() if n not in given and p.default is REQUIRED]
         if missing:
             raise ShapeError(
                 f"the problem has no value for {', '.join(missing)}",
-                remedy=f"pass data={{{missing[0]!r}: ...}}, or name what varies in wrt",
+                remedy=f"pass data={{{missing[0]!r}: ...}}, or add it to wrt",
             )
         return {n: given.get(n, p.default) for n, p in self.parameters.items()}
 
@@ -164,6 +164,6 @@ def _with_source(f: Any) -> Function:
     if found._closure is None or not isinstance(found, SourceFunction):
         raise SolverError(
             f"{found.__name__} is made by a transform",
-            remedy="nlp takes functions with a source of their own",
+            remedy="pass a decorated function that calls it",
         )
     return found

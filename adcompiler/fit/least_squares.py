@@ -181,7 +181,7 @@ def _limits(points: Points, bounds: Any, method: str) -> Any:
     elif isinstance(bounds, tuple | list) and len(bounds) == 2:
         found = checked_bounds(points, bounds)
     else:
-        raise ShapeError("bounds is not a pair", remedy="pass (lower, upper); None stands for no bound")
+        raise ShapeError("bounds is not a pair", remedy="pass (lower, upper); None means no bound")
     lower, upper = np.asarray(found.lb), np.asarray(found.ub)
     if method == "lm" and (np.isfinite(lower).any() or np.isfinite(upper).any()):
         raise SolverError('method "lm" takes no bounds', remedy='use method="trf" or "dogbox"')
@@ -190,7 +190,7 @@ def _limits(points: Points, bounds: Any, method: str) -> Any:
         k = int(outside[0])
         low, high = (np.broadcast_to(side, points.start.shape)[k] for side in (lower, upper))
         raise SolverError(
-            f"number {k} of {points.name}, {points.start[k]}, is outside of its bounds ({low}, {high})",
+            f"number {k} of {points.name}, {points.start[k]}, is outside its bounds ({low}, {high})",
             remedy="start between the bounds",
         )
     return found

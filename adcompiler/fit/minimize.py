@@ -171,7 +171,8 @@ def checked_bounds(points: Points, bounds: Sequence[Any]) -> Any:
     if len(wrong):
         k = int(wrong[0])
         raise SolverError(
-            f"the bounds of number {k} are ({lower[k]}, {upper[k]})", remedy="lower <= upper; None: no bound"
+            f"the bounds of number {k} are ({lower[k]}, {upper[k]})",
+            remedy="make lower <= upper; None means no bound",
         )
     return Bounds(lower, upper)
 

@@ -244,7 +244,7 @@ class NonlinearProgram:
     def _start(self) -> Points:
         if self._points is None:
             raise SolverError(
-                "the shapes of what varies are not known", remedy="pass x0 to adc.nlp, or to solve"
+                "the shapes of the variables are not known", remedy="pass x0 to adc.nlp, or to solve"
             )
         return self._points
 
@@ -256,7 +256,7 @@ class NonlinearProgram:
         if vector.shape != self._start.start.shape:
             raise ShapeError(
                 f"x has shape {vector.shape}, but {self._start.start.size} numbers vary",
-                remedy="pass a vector of all that varies, in the order of x0",
+                remedy="pass a vector of all variables, in the order of x0",
             )
         return vector
 

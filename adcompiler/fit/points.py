@@ -33,7 +33,7 @@ class Points:
         whole: Tree = tree(parts, name)
         found = [one for one in leaves(whole) if one.dtype is not None]
         if not sum(one.size for one in found):
-            raise SolverError(f"{name} has no floats", remedy="there is nothing to vary: pass floats")
+            raise SolverError(f"{name} has no floats", remedy="pass floats: nothing else can vary")
         for one in found:
             check_finite(one.path, one.flat().reshape(one.shape))
         self.start = np.concatenate([one.flat() for one in found]).astype(float)

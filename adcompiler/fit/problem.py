@@ -51,7 +51,7 @@ class Problem:
         self.wrt = wrt
         names = [p.name for p in self.function._parameters]
         if not names:
-            raise ShapeError(f"{self.name} has no parameters", remedy="it takes what varies first")
+            raise ShapeError(f"{self.name} has no parameters", remedy="add a parameter for what varies")
         self.varied = [
             _position(self.name, names, one) for one in (wrt if isinstance(wrt, tuple) else (wrt,))
         ]
@@ -72,8 +72,8 @@ class Problem:
         extra = [None] * (len(args) - len(order))
         if extra:
             raise ShapeError(
-                f"{self.what}: args has {len(args)} values, but {self.name} takes {len(order)} besides "
-                f"{', '.join(names[k] for k in self.varied)}",
+                f"{self.what}: args has {len(args)} values, but {self.name} takes {len(order)} in addition "
+                f"to {', '.join(names[k] for k in self.varied)}",
                 remedy=f"it takes ({', '.join(names)})",
             )
         return list(bind(self.name, self.function._parameters, (), found))

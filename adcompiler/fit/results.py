@@ -66,7 +66,7 @@ class Uncertainty:
         from scipy.special import ndtri, stdtrit
 
         if not 0 < level < 1:
-            raise SolverError(f"confidence({level!r}) is no level", remedy="pass a number between 0 and 1")
+            raise SolverError(f"confidence({level!r}) is not a level", remedy="pass a number between 0 and 1")
         upper = (1 + level) / 2
         return float(ndtri(upper) if self.absolute else stdtrit(max(self.freedom, 1), upper))
 

@@ -57,8 +57,8 @@ def root(
         n = len(points.start)
         if len(values) < n or (len(values) > n and name != "lm"):
             raise ShapeError(
-                f"the number of equations of {problem.name} is {len(values)}, of unknowns {n}",
-                remedy='root needs as many equations; method="lm" and adc.least_squares take more',
+                f"{problem.name} has {len(values)} equations for {n} unknowns",
+                remedy='root needs one for each unknown; method="lm" and adc.least_squares take more',
             )
         given: dict[str, Any] = (
             {"jac": problem.jacobian()} if name in WITH_JACOBIAN else {"callback": callback}

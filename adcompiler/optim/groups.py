@@ -73,11 +73,9 @@ def _check_betas(name: str, betas: Any) -> None:
 def groups_of(name: str, params: Any) -> list[Group]:
     """The groups that an optimiser begins with: none for containers of arrays, and for nothing."""
     if is_variable(params):
-        raise DtypeError(f"{name} is given a Variable", remedy=f"pass a list: {name}([{params.name}], ...)")
+        raise DtypeError(f"{name} got a Variable", remedy=f"pass a list: {name}([{params.name}], ...)")
     if isinstance(params, int | float | str):
-        raise DtypeError(
-            f"{name} is given {params!r} for its parameters", remedy=f"use keywords: {name}(lr=0.1)"
-        )
+        raise DtypeError(f"{name} got {params!r} as its parameters", remedy=f"use keywords: {name}(lr=0.1)")
     given = params
     if isinstance(params, Iterable) and not isinstance(params, dict | list | tuple | np.ndarray):
         given = list(params)  # a generator, as that of a model's parameters
@@ -87,7 +85,7 @@ def groups_of(name: str, params: Any) -> list[Group]:
         if given and all(isinstance(one, dict) and "params" in one for one in given):
             return list(given)
         if not given:
-            raise HyperparameterError(f"{name} is given no parameters", remedy=NONE_FOUND)
+            raise HyperparameterError(f"{name} got no parameters", remedy=NONE_FOUND)
     try:
         tree(given, "params")
     except DtypeError as error:
@@ -104,7 +102,7 @@ NONE_FOUND = "adc.parameters(model) finds each adc.Parameter, but no other Varia
 def variables_of(name: str, given: Any, held: set[int]) -> list[Variable]:
     """The Variables of one group, none of which is among those with the ids `held`."""
     if isinstance(given, set | frozenset):
-        raise DtypeError(f"{name} is given a set, which has no order", remedy="pass a list")
+        raise DtypeError(f"{name} got a set, which has no order", remedy="pass a list")
     params = [given] if is_variable(given) else list(given)
     for p in params:
         if not is_variable(p):

@@ -74,7 +74,9 @@ class Optimizer:
             check(type(self).__name__, group)
             for p in group["params"]:
                 if not p.is_leaf:
-                    raise GraphError(f"{p.name} was computed: its value is not its own", remedy=LEAVES)
+                    raise GraphError(
+                        f"{p.name} was computed: an update would contradict its graph", remedy=LEAVES
+                    )
                 if p._grad is not None:
                     self._step(p, p._grad, group)
         return loss
@@ -122,7 +124,8 @@ class Optimizer:
         sizes = [[len(g["params"]) for g in gs] for gs in (groups, self.param_groups)]
         if sizes[0] != sizes[1]:
             raise ShapeError(
-                f"the state is of groups of {sizes[0]} parameters", remedy=f"but the groups have {sizes[1]}"
+                f"the state has groups of {sizes[0]} parameters, but the optimiser has {sizes[1]}",
+                remedy="create the optimiser with the same groups",
             )
         numbers = [number for group in groups for number in group["params"]]
         merged = [

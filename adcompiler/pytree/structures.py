@@ -150,7 +150,7 @@ def flatten(structure: Any, value: Any, name: str = "the result", axis: int = 0)
         return [value]
     if isinstance(structure, Static):
         if value is not None and not (type(value) is str and value == structure.value):
-            raise ShapeError(f"{name} is not a float, but is given a {type(value).__name__}", remedy=NO_FLOAT)
+            raise ShapeError(f"{name} is not a float, but got a {type(value).__name__}", remedy=NO_FLOAT)
         return []
     if isinstance(structure, Behind):
         return flatten(structure.inner, value, name, axis + structure.axes)
@@ -174,7 +174,7 @@ def _columns(structure: Rows, value: Any, name: str, axis: int) -> list[Any]:
     if value is None:
         return [None] * count(structure.part)
     if not isinstance(value, tuple | list):
-        cause = f"{name} is {structure.what}, but is given a {type(value).__name__}"
+        cause = f"{name} is {structure.what}, but got a {type(value).__name__}"
         raise ShapeError(cause, remedy="give the values its structure; None stands for a whole container")
     items = [flatten(structure.part, v, f"{name}[{k}]", axis) for k, v in enumerate(value)]
     return [stacked(column, name, axis) for column in zip(*items, strict=True)]
@@ -206,7 +206,7 @@ def parts_like(structure: Container, value: Any, name: str) -> Sequence[Any]:
         found = dict(zip(given.keys, given.parts, strict=True))
         return [found[key] for key in structure.keys]
     raise ShapeError(
-        f"{name} is {structure.what}, but is given {given.what if given else f'a {type(value).__name__}'}",
+        f"{name} is {structure.what}, but got {given.what if given else f'a {type(value).__name__}'}",
         remedy="give the values its structure; None stands for a whole container",
     )
 

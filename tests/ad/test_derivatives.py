@@ -328,7 +328,7 @@ REFUSED = {
     "def u(x):\n    return x\n\ndef f(x):\n    return grad(u, 'y')(x)": "has no parameter 'y'",
     "def u(x):\n    return x\n\ndef f(x):\n    return grad(u)(x, x)": "takes (x)",
     "def u(x):\n    return x\n\ndef f(x):\n    return jvp(u, (x,), ([x, x],))": "a tangent is an array",
-    "def u(p):\n    return p[0]\n\ndef f(x):\n    return grad(u)((x, x))": "is given a tuple",
+    "def u(p):\n    return p[0]\n\ndef f(x):\n    return grad(u)((x, x))": "got a tuple",
     "def f(x):\n    return x(2)(3)": "not a function",
     "def r(x):\n    return r(x) + 1\n\ndef f(x):\n    return r(x)": "nest deeper than 100",
     "def r(x):\n    return diff(r(x), x)\n\ndef f(x):\n    return r(x)": "are nested too deeply",

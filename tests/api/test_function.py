@@ -49,9 +49,9 @@ def test_arguments_come_by_position_or_by_name() -> None:
     [
         ((2,), {}, "product() is missing y"),
         ((), {}, "product() is missing x, y"),
-        ((2, 3, 4), {}, "product() is given 3 arguments"),
-        ((2, 3), {"x": 4}, "product() is given 'x' twice"),
-        ((2,), {"z": 3}, "product() is given 'z' which it does not take"),
+        ((2, 3, 4), {}, "product() got 3 arguments"),
+        ((2, 3), {"x": 4}, "product() got 'x' twice"),
+        ((2,), {"z": 3}, "product() got an unexpected argument 'z'"),
     ],
 )
 def test_arguments_that_do_not_match(args: tuple[Any, ...], keywords: dict[str, Any], message: str) -> None:

@@ -93,7 +93,7 @@ WRONG = {
     "a sign": (("s1", "x", "-cos(x)", "sin(x)"), "the partial by x is"),
     "a factor": (("s1", "x y", ("y", "2 * x"), "x * y"), "the partial by y is"),
     "a missing partial": (("s1", "x y", ("y",), "x * y"), "2 parameters and 1 partials"),
-    "a builtin's name": (("sin", "x", "cos(x)", "sin(x)"), "'sin' is taken"),
+    "a builtin's name": (("sin", "x", "cos(x)", "sin(x)"), "'sin' is already taken"),
     "an unknown name": (("s1", "x", "cos(z)", "sin(x)"), "uses z"),
     "itself": (("s1", "x", "s1(x)", "exp(x)"), "calls s1 itself"),
     "an unknown function": (("s1", "x", "frob(x)", "exp(x)"), "unknown function 'frob'"),

@@ -276,7 +276,7 @@ def test_an_error_in_the_program_has_its_place_and_a_caret(failing, tmp_path):
 @pytest.mark.parametrize(
     ("start", "remedy", "args"),
     [
-        ("adc: f(a, b) is given no b", "--arg b=2.5", ["a * b", "-a", "a=1"]),
+        ("adc: f(a, b) is missing b", "--arg b=2.5", ["a * b", "-a", "a=1"]),
         ("adc: --arg c=1: f(a) has no parameter c", "name some of a", ["a", "-a", "c=1"]),
         ("adc: --arg a=2: a is given twice", "once", ["a", "-a", "a=1", "-a", "a=2"]),
         ("adc: --arg a has no value", "--arg a=2.5", ["a", "-a", "a"]),

@@ -142,7 +142,7 @@ ERRORS: list[tuple[list[str], int, dict[str, Any]]] = [
     (["run", "1 + sine(2)"], 1, {"kind": "ParseError", "message": "unknown function 'sine'", "line": 1,
                                  "column": 5, "file": "<expression>", "remedy": "did you mean sin or sinh?"}),
     (["show", "m.adc"], 1, {"file": "m.adc", "line": 2, "column": 16}),
-    (["run", "a"], 2, {"kind": "UsageError", "message": "f(a) is given no a", "line": None}),
+    (["run", "a"], 2, {"kind": "UsageError", "message": "f(a) is missing a", "line": None}),
     (["run", "x", "-a", "x=@t.csv"], 1, {"file": "t.csv", "line": 3, "column": 1}),
     (["run", "gone.adc"], 1, {"message": "there is no file gone.adc", "file": None}),
     (["bench", "a", "--size", "zero"], 2, {"message": "--size zero is not a length"}),

@@ -137,7 +137,7 @@ def test_a_robust_loss_has_hubers_covariance():
         ((X, Y, (1, 1, 1), SIGMA[:3]), {}, "sigma has shape"),
         ((X, Y, (1, 1, 1), 0 * SIGMA), {}, "not positive"),
         ((X, Y, (1, 1, 1)), {"jac": "2-point"}, "no option 'jac'\n  help: the Jacobian is exact"),
-        ((X, Y, (1, 1, 1)), {"bounds": (2, None)}, "number 0 of p0, 1.0, is outside of its bounds"),
+        ((X, Y, (1, 1, 1)), {"bounds": (2, None)}, "number 0 of p0, 1.0, is outside its bounds"),
         (([], [], (1, 1, 1)), {}, "no residuals"),
         ((X, Y, {"a": 1, "b": 1, "d": 1}), {}, "p0 has the keys 'a', 'b', 'd'"),
         ((X, Y + 1j, (1, 1, 1)), {}, "ydata is complex"),

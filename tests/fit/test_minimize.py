@@ -145,7 +145,7 @@ def test_progress(monkeypatch):
         (bowl, [1.0], {"method": "TNC", "constraints": {"type": "eq", "fun": bowl}}, "takes no constraints"),
         (bowl, [1.0, 2.0], {"bounds": [(0, 1)]}, "1 bounds for 2 numbers"),
         (bowl, [1.0, 2.0], {"bounds": [(0, 1), (3, 2)]}, r"bounds of number 1 are \(3.0, 2.0\)"),
-        (bowl, [1.0], {"args": (1.0, 2.0)}, "args has 2 values, but bowl takes 1 besides x"),
+        (bowl, [1.0], {"args": (1.0, 2.0)}, "args has 2 values, but bowl takes 1 in addition to x"),
         (bowl, [1.0], {"args": ()}, r"bowl\(\) is missing d"),
         (bowl, [1.0], {"wrt": "z"}, "no parameter 'z'"),
         (adc.compile("def f(x, d): return x - d"), [1.0, 2.0], {}, "use adc.least_squares"),

@@ -24,7 +24,7 @@ def test_equations_and_unknowns_may_be_containers():
 
 
 def test_refusals():
-    with pytest.raises(adc.ShapeError, match="equations of f is 1, of unknowns 2"):
+    with pytest.raises(adc.ShapeError, match="f has 1 equations for 2 unknowns"):
         adc.root(adc.compile("def f(x): return sum(x)"), np.ones(2))
     with pytest.raises(adc.Error, match="root has no method 'newton'"):
         adc.root(cosine, 1.0, (1.0,), "newton")

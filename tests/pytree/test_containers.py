@@ -438,11 +438,11 @@ def test_values_that_are_no_containers(value, message):
 @pytest.mark.parametrize(
     ("tangent", "message"),
     [
-        ({"w1": W1}, "the tangent of p is a dict with the keys 'w1', 'b1', 'w2', but is given a dict"),
-        ((W1, B1, W2), "is given a tuple of 3"),
+        ({"w1": W1}, "the tangent of p is a dict with the keys 'w1', 'b1', 'w2', but got a dict"),
+        ((W1, B1, W2), "got a tuple of 3"),
         ({"w1": W1, "b1": B1, "w2": W1}, r"the tangent of p\['w2'\] is float64 of shape \(3, 4\)"),
         ({"w1": (W1,), "b1": B1, "w2": W2}, r"the tangent of p\['w1'\]"),
-        (W1, "is given a ndarray"),
+        (W1, "got a ndarray"),
     ],
 )
 def test_a_tangent_of_another_structure(tangent, message):
@@ -462,9 +462,9 @@ def test_a_tangent_of_what_has_no_derivative():
 def test_a_cotangent_of_another_structure():
     f = adc.compile("def f(p):\n    return p, 2 * p.x", backend="numpy")
     _, pullback = adc.vjp(f, Point(1.0, 2.0))
-    with pytest.raises(adc.ShapeError, match=r"the cotangent\[0\] is a Point\(x, y\), but is given a tuple"):
+    with pytest.raises(adc.ShapeError, match=r"the cotangent\[0\] is a Point\(x, y\), but got a tuple"):
         pullback(((1.0, 2.0), 1.0))
-    with pytest.raises(adc.ShapeError, match=r"the cotangent is a tuple of 2, but is given a float"):
+    with pytest.raises(adc.ShapeError, match=r"the cotangent is a tuple of 2, but got a float"):
         pullback(1.0)
 
 

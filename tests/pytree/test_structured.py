@@ -182,7 +182,7 @@ def test_what_was_saved_is_a_copy_and_pickles():
         (
             lambda: force.forward(DiffPair(states(2), np.ones(2))),
             adc.ShapeError,
-            "s is a structured array of p, v, but is given a ndarray",
+            "s is a structured array of p, v, but got a ndarray",
         ),
     ],
 )

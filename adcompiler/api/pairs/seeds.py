@@ -89,7 +89,7 @@ def spread(place: Any, value: Any, order: int, name: str, first: int = 0, parts:
         yield first, parts, name, place, value
     elif isinstance(place, Static):
         if parts and value != place.value:
-            raise ShapeError(f"{name} is not a float, but is given a {type(value).__name__}", remedy=NO_FLOAT)
+            raise ShapeError(f"{name} is not a float, but got a {type(value).__name__}", remedy=NO_FLOAT)
     elif isinstance(place, Ragged):
         if parts:
             refuse("a pair", (place,))

@@ -144,18 +144,18 @@ def split_cotangent(
     listed = ", ".join([*(p.name for p in parameters), "dresult"])
     named = [k for k in ("dresult", "_result") if k in keywords and all(k != p.name for p in parameters)]
     if len(named) > 1:
-        raise ArgumentError(f"{name}.backward is given both dresult and _result", remedy="pass one of them")
+        raise ArgumentError(f"{name}.backward got both dresult and _result", remedy="pass one of them")
     if named:
         rest = {k: v for k, v in keywords.items() if k not in named}
         given = keywords[named[0]]
         return bind(name, parameters, args, rest), of_result(given) if named == ["_result"] else given
     if keywords:
         raise ArgumentError(
-            f"{name}.backward is given {', '.join(keywords)} by name, but no cotangent",
+            f"{name}.backward got {', '.join(keywords)} by name, but no cotangent",
             remedy=f"pass it by name too: dresult=...; it takes ({listed})",
         )
     if len(args) != len(parameters) + 1:
-        raise ArgumentError(f"{name}.backward is given {len(args)} arguments", remedy=f"it takes ({listed})")
+        raise ArgumentError(f"{name}.backward got {len(args)} arguments", remedy=f"it takes ({listed})")
     return bind(name, parameters, args[:-1], {}), args[-1]
 
 

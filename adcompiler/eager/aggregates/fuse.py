@@ -42,7 +42,7 @@ def fuse(fn: AnyFunction = None, /, *, backend: str = "cpu") -> AnyFunction:
 
 def _fused(fn: Any, backend: str) -> Any:
     if not callable(fn) or inspect.isclass(fn):
-        raise DtypeError(f"fuse is given a {type(fn).__name__}", remedy="pass a Python function")
+        raise DtypeError(f"fuse got a {type(fn).__name__}", remedy="pass a Python function")
     if any(late(fn) for late in LATE):
         raise DtypeError(
             f"{getattr(fn, '__name__', fn)} is a generator or coroutine, which runs after its call",

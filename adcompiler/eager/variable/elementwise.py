@@ -60,7 +60,7 @@ def apply(name: str, *args: Any) -> Any:
     args += entry.defaults[len(args) - len(entry.params) :] if len(args) < len(entry.params) else ()
     if len(args) != len(entry.params):
         raise Error(
-            f"{name} is given {len(args)} arguments",
+            f"{name} got {len(args)} arguments",
             remedy=f"it takes ({', '.join(entry.params)}): {entry.doc}",
         )
     if entry.orders is not None and order_of(entry.name, args[0]) is None:

@@ -46,7 +46,9 @@ def draw(
         file = Path(path)
         write = WRITERS.get(file.suffix.lower())
         if write is None:
-            raise Error(f"cannot draw a picture of kind {file.suffix!r}", remedy=f"use {', '.join(WRITERS)}")
+            raise Error(
+                f"cannot draw a picture in the format {file.suffix!r}", remedy=f"use {', '.join(WRITERS)}"
+            )
         write(found, file)
     return Drawing(as_text(found))
 

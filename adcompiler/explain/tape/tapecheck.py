@@ -45,7 +45,7 @@ def check(
 def _floats(value: Any) -> np.ndarray:
     array = Variable(value).data
     if array.dtype.kind != "f":
-        raise DtypeError(f"check is given {array.dtype}", remedy="pass floats; bind other arguments in f")
+        raise DtypeError(f"check got {array.dtype}", remedy="pass floats; bind other arguments in f")
     return array
 
 

@@ -302,7 +302,7 @@ def positions(context: Context, function: Function, wrt: AnyValue, args: Sequenc
                 remedy = "name float parameters: grad(f, wrt=...)"
                 if isinstance(arg, Masked):
                     remedy = "differentiate by all of x: pass x to the function, and select inside"
-                context.fail(DtypeError, f"{function.name} is given {describe(arg)}", span, remedy)
+                context.fail(DtypeError, f"{function.name} got {describe(arg)}", span, remedy)
         return [k for k, a in enumerate(given) if _is_float(a)]
     found = []
     for one in wrt if isinstance(wrt, tuple) else (wrt,):

@@ -35,7 +35,9 @@ def pad(
         context.fail(ParseError, cause, span, 'omit it, or write mode="constant"')
     fill = 0 if constant_values is None else constant_values
     if not is_number(fill) and not (isinstance(fill, Value) and not fill.rank):
-        context.fail(ParseError, "constant_values must be one number", span, "or use concatenate")
+        context.fail(
+            ParseError, "constant_values must be one number", span, "pass one number, or use concatenate"
+        )
     for axis, width in enumerate(_widths(context, value.rank, pad_width, span)):
         if not all(is_const(n, 0) for n in width):
             value = _along(context, value, axis, width, mode, fill, span)

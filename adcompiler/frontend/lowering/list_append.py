@@ -149,7 +149,7 @@ def row_of(context: Context, value: AnyValue, span: Span) -> Value:
     if isinstance(value, int | float):
         return Value((), const(value, context.meet((value,))[0]), weak=True)
     if not isinstance(value, Value):
-        context.fail(DtypeError, f"{describe(value)} is appended", span, SAME)
+        context.fail(DtypeError, f"cannot append {describe(value)}", span, SAME)
     return value
 
 

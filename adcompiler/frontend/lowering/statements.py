@@ -506,7 +506,9 @@ class Lowering(Context):
         """Bind a name, or each name of a tuple; `x[i] = v` binds x to the updated array."""
         match target:
             case tree.Name() if isinstance(value, AppendedList | AppendProbe):
-                self.fail(DtypeError, "a list that a loop appends to gets another name", target.span, READ)
+                self.fail(
+                    DtypeError, "a list that a loop appends to cannot get another name", target.span, READ
+                )
             case tree.Name(id=name):
                 scope[name] = self.aliases.own(self.bind(name, value, target.span))
                 if name == RESULT:

@@ -45,7 +45,7 @@ def bind_arguments(
             why = f"{why}: {KEYWORDS[bad[0]]}"
         more = f": {BESIDES[name]}" if name in BESIDES else TOGETHER.get(params[0], "")
         why += more if bad and name.startswith("norm_") else ""
-        remedy = why if bad or missing else f"it is given {len(args)}{more}"
+        remedy = why if bad or missing else f"it got {len(args)}{more}"
         context.fail(ParseError, f"{name} takes ({shown})", span, remedy)
     bound |= keywords
     context.bound(span, bound)

@@ -64,7 +64,7 @@ def memory_of(name: str, value: Tensor) -> Any:
     that cannot be written to."""
     if value.requires_grad and torch.is_grad_enabled():
         why = f"{name} requires a gradient, but values written to it have no history"
-        raise DtypeError(why, remedy="pass a buffer that requires none, or x.detach()")
+        raise DtypeError(why, remedy="pass a buffer that requires no gradient, or x.detach()")
     if value.is_neg() or is_opaque(value):
         raise DtypeError(f"{name} is a tensor without its own memory", remedy="pass torch.empty(...)")
     if not value.is_inference():

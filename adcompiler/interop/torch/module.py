@@ -65,7 +65,7 @@ class Module(torch.nn.Module):  # type: ignore[misc]  # torch is not looked into
         """The function of the arguments that the module does not own."""
         if len(args) > len(self.free):
             raise ArgumentError(
-                f"the module is given {len(args)} arguments", remedy=f"it takes ({', '.join(self.free)})"
+                f"the module got {len(args)} arguments", remedy=f"it takes ({', '.join(self.free)})"
             )
         given = dict(zip(self.free, args, strict=False))
         given.update({name: _read(self, place) for name, place in self.owned.items()})
@@ -112,7 +112,9 @@ def _leaf(home: torch.nn.Module, key: str, value: Any, path: str) -> Kept | Para
     try:
         tensor = value.detach().clone() if isinstance(value, Tensor) else torch.tensor(np.asarray(value))
     except (TypeError, ValueError) as error:
-        raise DtypeError(f"{path} is no array: {error}", remedy="pass numbers, arrays or tensors") from error
+        raise DtypeError(
+            f"{path} is not an array: {error}", remedy="pass numbers, arrays or tensors"
+        ) from error
     tensor = taken(path, tensor)
     if tensor.is_floating_point():
         wanted = not isinstance(value, torch.nn.Parameter) or value.requires_grad

@@ -95,7 +95,7 @@ def _length(size: Element, sizes: Sequence[Any], func: Func) -> Any:
         return OPERATORS[size.op](*(_length(a, sizes, func) for a in size.args))
     raise LimitError(
         f"{func.name} computes a length from values, which a graph of operators cannot do",
-        remedy="call it outside of torch.compile and torch.export",
+        remedy="call it outside torch.compile and torch.export",
     )
 
 

@@ -114,15 +114,15 @@ def bind(
     bound = dict(zip(names, args, strict=False))
     for key in keywords:
         if key not in names or key in bound:
-            why = "twice" if key in bound else "which it does not take"
-            raise ArgumentError(f"{name}() is given {key!r} {why}", remedy=f"it takes ({', '.join(names)})")
+            what = f"{key!r} twice" if key in bound else f"an unexpected argument {key!r}"
+            raise ArgumentError(f"{name}() got {what}", remedy=f"it takes ({', '.join(names)})")
     bound.update(keywords)
     for parameter in parameters:
         if parameter.default is not REQUIRED:
             bound.setdefault(parameter.name, parameter.default)
     missing = [n for n in names if n not in bound]
     if missing or len(args) > len(names):
-        what = f"is missing {', '.join(missing)}" if missing else f"is given {len(args)} arguments"
+        what = f"is missing {', '.join(missing)}" if missing else f"got {len(args)} arguments"
         remedy = f"it takes ({', '.join(names)})"
         if names[:1] == ["self"] and len(missing) == 1:
             remedy += ": a compiled function is not a method; pass what it needs of self as arguments"

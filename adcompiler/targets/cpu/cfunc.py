@@ -67,7 +67,7 @@ def _scalars(func: Func) -> None:
         for name, array in zip(names, arrays, strict=True):
             if array.rank:
                 raise ShapeError(
-                    f"{func.name} is no function of scalars: {name} is an array",
+                    f"{func.name} is not a function of scalars: {name} is an array",
                     remedy="a C callback takes and returns scalars: for arrays use f.jitted in @njit code",
                 )
 

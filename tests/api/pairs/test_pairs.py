@@ -173,7 +173,7 @@ def test_float32_stays_float32():
     [
         (lambda: DiffPair(1.0, accumulator="max"), adc.Error, "unknown accumulator 'max'"),
         (lambda: quadratic(DiffPair(1.0), 2.0), adc.DtypeError, "'a' is a DiffPair"),
-        (lambda: quadratic.backward(1.0, 2.0), adc.Error, "is given 2 arguments"),
+        (lambda: quadratic.backward(1.0, 2.0), adc.Error, "got 2 arguments"),
         (lambda: quadratic.backward(1.0, np.ones(3), np.ones(2)), adc.ShapeError, "the cotangent of r"),
         (
             lambda: quadratic.backward(DiffPair(1.0, None, "push"), np.ones(3), np.ones(2)),

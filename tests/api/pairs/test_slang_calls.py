@@ -281,7 +281,7 @@ def test_total_of_dual_numbers():
 @pytest.mark.parametrize(
     ("mistake", "error", "message"),
     [
-        (lambda: quadratic.backward(3, x=2), adc.Error, "is given x by name, but no cotangent"),
+        (lambda: quadratic.backward(3, x=2), adc.Error, "got x by name, but no cotangent"),
         (lambda: quadratic.backward(3, 2, dresult=1, _result=DiffPair(1, 1)), adc.Error, "both dresult and"),
         (lambda: quadratic.backward(3, 2, DiffPair(12.0)), adc.ShapeError, "a pair without a derivative"),
         (lambda: quadratic.backward(3, 2, _result=12.0), adc.ShapeError, "the result of backward is a float"),

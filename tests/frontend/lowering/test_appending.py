@@ -130,7 +130,7 @@ REFUSED: dict[str, tuple[str, str]] = {
         "is read as a whole",
         "after the loop",
     ),
-    "for v in x:\n    out.append(v)\n    »y = out\nreturn y": ("gets another name", "after the loop"),
+    "for v in x:\n    out.append(v)\n    »y = out\nreturn y": ("cannot get another name", "after the loop"),
     "for v in x:\n    out.append(v)\n    »out.append(x)\nreturn out": ("differ in shape", "of one shape"),
     "for v in x:\n    out.append(»out[-1])\nreturn out": ("an index is out of range", "count from 0"),
 }

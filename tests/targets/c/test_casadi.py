@@ -152,9 +152,9 @@ def test_a_function_without_derivatives(tmp_path):
     [
         ("def f(x: f64[n]):\n    return sum(x)", [], "x has a length that is not known"),
         ("def f(x: f64[2, 2, 2]):\n    return sum(x)", [], "x has 3 axes\n  help: CasADi has matrices"),
-        ("def f(x: f64[2]):\n    return x", ["--what", "grad"], "--what has no meaning with --abi casadi"),
-        ("def f(x: f64[2]):\n    return x", ["--wrt", "x"], "--wrt has no meaning with --abi casadi"),
-        ("def f(x: f64[2]):\n    return x", ["--emit", "library"], "--abi casadi is about C source"),
+        ("def f(x: f64[2]):\n    return x", ["--what", "grad"], "--what does not apply to --abi casadi"),
+        ("def f(x: f64[2]):\n    return x", ["--wrt", "x"], "--wrt does not apply to --abi casadi"),
+        ("def f(x: f64[2]):\n    return x", ["--emit", "library"], "--abi casadi applies only to C source"),
     ],
 )
 def test_what_casadi_cannot_call_is_refused(tmp_path, capsys, source, options, says):

@@ -53,7 +53,7 @@ ROWS: list[tuple[str, str, str, str, str, str, str]] = [
      "'double' is not part of the language", "remove it: name = value", "", "y = 2.0\nreturn y * x",
      "2 * x"),
     ("x", "return »zeros(3, 3) + x",
-     "zeros takes (shape)", "it is given 2: pass the shape as one tuple, such as zeros((2, 3))", "",
+     "zeros takes (shape)", "it got 2: pass the shape as one tuple, such as zeros((2, 3))", "",
      "return zeros((3, 3)) + x", "np.zeros((3, 3)) + x"),
     ("x", "return [x»; x]",
      "';' is not allowed in brackets", "write concatenate((a, b)), or [[a, b], [c, d]] for rows", "",

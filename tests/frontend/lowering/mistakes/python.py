@@ -197,7 +197,7 @@ ROWS: list[tuple[str, str, str, str, str, str, str]] = [
      "unknown function 'isinstance'", "a program is compiled for each type: remove it", "",
      "return x", "x"),
     ("x", "return »pow(x, 2, 3)",
-     "pow takes (x, y)", "it is given 3", "", "return pow(x, 2) % 3", "x**2 % 3"),
+     "pow takes (x, y)", "it got 3", "", "return pow(x, 2) % 3", "x**2 % 3"),
     ("x", "return »rounded(x)",
      "unknown function 'rounded'", "did you mean round?", "", "return round(x)", "np.round(x)"),
     ("x", "return »sqroot(x)",
