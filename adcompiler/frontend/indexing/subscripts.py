@@ -75,7 +75,7 @@ def subscript(context: Context, value: AnyValue, indices: list[Any], span: Span)
         return selected(context, value, indices, span, subscript)
     if not isinstance(value, Value):
         remedy = instead_of(value, "index an array")
-        context.fail(DtypeError, f"{describe(value)} has no elements", span, remedy)
+        context.fail(DtypeError, f"cannot index {describe(value)}", span, remedy)
     indices = _filled(context, indices, value.rank, span)
     used = sum(1 for i in indices if i is not None)
     if used > value.rank:
@@ -223,7 +223,9 @@ def stored(context: Context, array: AnyValue, indices: list[Any], value: AnyValu
     """An array after `array[indices] = value`."""
     value, indices = as_array(value), [as_array(i) for i in indices]
     if not isinstance(array, Value) or not array.rank:
-        context.fail(DtypeError, f"{describe(array)} has no elements to assign", span, "assign to an array")
+        context.fail(
+            DtypeError, f"cannot assign to elements of {describe(array)}", span, "assign to an array"
+        )
     if isinstance(value, Masked):
         return selection_stored(context, array, indices, value, span)
     indices = _filled(context, indices, array.rank, span)

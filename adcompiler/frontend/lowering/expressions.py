@@ -12,6 +12,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from adcompiler.errors import ParseError, Span
 from adcompiler.frontend.grammar import tree
+from adcompiler.frontend.grammar.other_languages import ATTRIBUTES
 from adcompiler.frontend.indexing import selections
 from adcompiler.frontend.indexing.comprehensions import comprehension
 from adcompiler.frontend.indexing.scattering import is_many
@@ -381,7 +382,8 @@ def part(context: Context, value: AnyValue, node: tree.Attribute) -> AnyValue:
         return selections.size(context, value, node.span)
     if isinstance(value, Container) and value.kind is not dict:
         return field(context, value, node)
-    remedy = f"call it: .{node.name}()" if node.name in METHODS else "an array has shape, ndim, size and T"
+    own = ATTRIBUTES.get(node.name, "an array has shape, ndim, size, T, real and imag")
+    remedy = f"call it: .{node.name}()" if node.name in METHODS else own
     remedy = 'write p["name"]' if isinstance(value, Container) else remedy
     cause = f"{describe(value)} has no attribute {node.name!r} in this language"
     context.fail(ParseError, cause, node.span, instead_of(value, remedy))

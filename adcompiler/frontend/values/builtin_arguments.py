@@ -46,7 +46,8 @@ def bind_arguments(
         more = f": {BESIDES[name]}" if name in BESIDES else TOGETHER.get(params[0], "")
         why += more if bad and name.startswith("norm_") else ""
         remedy = why if bad or missing else f"it got {len(args)}{more}"
-        context.fail(ParseError, f"{name} takes ({shown})", span, remedy)
+        called = {"amax": "max", "amin": "min"}.get(name, name)
+        context.fail(ParseError, f"{called} takes ({shown})", span, remedy)
     bound |= keywords
     context.bound(span, bound)
     return [bound.get(p) for p in params]

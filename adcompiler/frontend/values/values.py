@@ -304,7 +304,7 @@ def describe(value: AnyValue) -> str:
         case tuple():
             return f"a tuple of {len(value)}"
         case str():
-            return "a text"
+            return "a string"
         case None:
             return "None"
         case Foreign(what=what):

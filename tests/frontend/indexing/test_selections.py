@@ -168,7 +168,7 @@ MISTAKES = [
     ("x[x > 0]", adc.DtypeError, "the result is x\\[mask\\]", "sum\\(x\\[mask\\]\\)"),
     ("[v for v in x[x > 0]]", adc.ShapeError, "depends on values", "reduce it"),
     ("sort(x[x > 0])[0]", adc.DtypeError, "sort takes an array", "where\\(mask, x, 0\\)"),
-    ("x[x > 0][0]", adc.DtypeError, "has no elements", "reduce it"),
+    ("x[x > 0][0]", adc.DtypeError, "cannot index x", "reduce it"),
     ("sum(x[x > 0] * y)", adc.ShapeError, "whose length depends on values", "x\\[mask\\] \\* y\\[mask\\]"),
     ("sum(x[x > 0] * y[y > 0])", adc.ShapeError, "two different masks", "the same mask"),
     ("sum(a[x > 0] * x[x > 0])", adc.ShapeError, "rows and elements", "x\\[mask, None\\]"),

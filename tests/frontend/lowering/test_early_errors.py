@@ -60,7 +60,7 @@ ATTRIBUTES = [
 # What no array can be indexed by; its words tell of arrays.
 INDICES = [
     ("x[1.5]", "an index must be an integer, not the number 1.5"),
-    ("x[None, 'a']", "an index must be an integer, not a text"),
+    ("x[None, 'a']", "an index must be an integer, not a string"),
     ("x[1:2:0]", "the step of a slice must be a nonzero constant"),
     ("x[1.5:]", "the bounds of a slice must be integers or sizes"),
     ("def f(x: f64[n, m]):\n    return x[0, ::0.5]", "the bounds of a slice must be integers or sizes"),

@@ -101,7 +101,7 @@ MISTAKES: list[tuple[str, tuple[Any, ...], type[adc.Error], str, str]] = [
      adc.ShapeError, "a condition must be a scalar", "where("),
     ("»x = 3", (), adc.ParseError, "the source defines no function, only a name", "or def f"),
     # kinds of values
-    ("»x + 'a'", (1,), adc.DtypeError, "add takes numbers and arrays, not a text", ""),
+    ("»x + 'a'", (1,), adc.DtypeError, "add takes numbers and arrays, not a string", ""),
     ("»None + x", (1,), adc.DtypeError, "not None", ""),
     ("1 + »(x, x) / 2", (1,), adc.DtypeError, "divide takes numbers and arrays, not a tuple of 2", ""),
     # lists and tuples

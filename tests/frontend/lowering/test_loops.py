@@ -203,7 +203,7 @@ MISTAKES: list[tuple[str, Any, type[adc.Error], str, str]] = [
     ("for »i, v in x:\n    x = x + v\nreturn x", X, adc.ParseError, "cannot unpack a scalar", "one name"),
     ("for i in range(n):\n    x = x + »x[i + 1]\nreturn x", X,
      adc.OutOfRangeError, "index: the axis has length 5 (axis 0 of x), but at least 6 is needed", "(5,)"),
-    ("y = 2 * x[0]\n»y[0] = 1.0\nreturn y", X, adc.DtypeError, "a scalar has no elements to assign", "array"),
+    ("y = 2 * x[0]\n»y[0] = 1.0\nreturn y", X, adc.DtypeError, "assign to elements of a scalar", "array"),
     ("»x[0] = x, x\nreturn x", X, adc.DtypeError, "cannot store a tuple of 2", "numbers or arrays"),
     ("»x[0, 0] = 1.0\nreturn x", X, adc.OutOfRangeError, "2 indices for an array of rank 1", "at most 1"),
     ("»x[0.5] = 1.0\nreturn x", X, adc.DtypeError, "the index of a store must be an integer", "x[i] = v"),

@@ -54,7 +54,7 @@ ROWS: list[tuple[str, str, str, str, str, str, str]] = [
      "", "return sum(x)", "sum(x)"),
     ("x", "return »x.grad",
      "an array of rank 1 has no attribute 'grad' in this language",
-     "an array has shape, ndim, size and T", "", "return x", "x"),
+     "take derivatives outside, adc.grad(f)(x), or write", "", "return x", "x"),
     ("x", "return »x.view(3, 1)",
      "arrays have no method .view()", "write x.reshape(n, m)", "", "return x.reshape(3, 1)",
      "x.reshape(3, 1)"),
