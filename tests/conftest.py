@@ -39,7 +39,7 @@ settings.register_profile(
 settings.load_profile("adcompiler")
 
 
-OPTIMISED = frozenset({"kernels", "loopir", "targets"})  # folders
+OPTIMISED = "llvm"  # the folder of tests of its code
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -125,7 +125,7 @@ def place(names: str | Sequence[str], values: Iterable[Any], given: dict[str, An
 def pytest_runtest_setup(item: pytest.Item) -> None:
     # LLVM takes half of the time of all tests: the quick suite has it optimise in tests of its code alone.
     is_quick = item.config.option.markexpr == "not slow"
-    plain = OPTIMISED.isdisjoint(item.path.parts) or item.get_closest_marker("unoptimised") is not None
+    plain = OPTIMISED not in item.path.parts and item.get_closest_marker("optimised") is None
     os.environ["ADC_OPT"] = "0" if is_quick and plain else "3"
     if item.get_closest_marker("gpu") and not has_gpu():
         pytest.skip("no CUDA device, or numba-cuda is not installed")

@@ -57,7 +57,8 @@ def postorder(roots: Iterable[N], children: Callable[[N], Iterable[N]]) -> list[
 
 def elements_of(roots: Iterable[Element]) -> list[Element]:
     """All elements below `roots` without entering the arrays they read, arguments first."""
-    return postorder(roots, _ARGS)
+    roots = tuple(roots)
+    return postorder(roots, _ARGS) if any(root.args for root in roots) else [*dict.fromkeys(roots)]
 
 
 def operands(element: Element, op: str) -> list[Element]:
@@ -144,15 +145,22 @@ def rewrite(
     memo = {} if memo is None else memo
     known = len(memo)
     roots = tuple(roots)
-    if all(root in memo for root in roots):
-        return tuple(memo[root] for root in roots)
-    for element in postorder(roots, lambda e: () if e in memo else e.args):
-        if element not in memo:
-            args = element.args
-            memo[element] = visit(with_args(element, tuple([memo[a] for a in args])) if args else element)
-    if tracked() is not None:
-        follow(_latest(memo, known))
-    return tuple(memo[root] for root in roots)
+    stack = [root for root in reversed(roots) if root not in memo]
+    if stack:
+        while stack:
+            element = stack[-1]
+            if element not in memo:
+                args = element.args
+                pending = [a for a in args if a not in memo]
+                if pending:
+                    pending.reverse()
+                    stack += pending
+                    continue
+                memo[element] = visit(with_args(element, tuple([memo[a] for a in args])) if args else element)
+            stack.pop()
+        if tracked() is not None:
+            follow(_latest(memo, known))
+    return tuple([memo[root] for root in roots])
 
 
 def _latest(entries: dict[Any, Any], known: int) -> dict[Any, Any]:

@@ -90,6 +90,7 @@ def test_special_values_are_those_of_the_reference(x, dtype):
             np.testing.assert_allclose(got, expected, rtol=1e-6 if dtype == np.float32 else 1e-14)
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("n", [0, 1, 7, 20_000, 100_003])
 def test_any_length_and_any_number_of_threads(n):
     x = np.random.default_rng(n).uniform(-3, 3, n)

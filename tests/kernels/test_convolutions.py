@@ -8,8 +8,6 @@ from scipy import signal
 
 import adcompiler as adc
 
-pytestmark = pytest.mark.unoptimised
-
 LINE = """
 def line(x, w):
     return [sum(w[k] * x[i + k] for k in range(len(w))) for i in range(len(x) - len(w) + 1)]

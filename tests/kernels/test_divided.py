@@ -110,6 +110,7 @@ def test_values_gradients_and_second_order(source: str, n: int, steps: int) -> N
             near(one, other, 1e-9)
 
 
+@pytest.mark.optimised
 @pytest.mark.thinned(6)
 @by_name
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

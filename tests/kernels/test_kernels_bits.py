@@ -72,6 +72,7 @@ BIG = {
 }
 
 
+@pytest.mark.optimised
 @pytest.mark.thinned(6)
 @pytest.mark.parametrize("text", BIG, ids=lambda text: program(text).name)
 @pytest.mark.parametrize("order", [0, 1])
@@ -88,6 +89,7 @@ def test_threads_do_not_change_bits(text, order):
     same_bits(parallel, serial)
 
 
+@pytest.mark.optimised
 def test_the_number_of_threads_does_not_change_bits():
     func, args = derivative(SUM), BIG[SUM]
     kernels, sizes = compiled(func).general, sizes_of(func, args)

@@ -13,8 +13,6 @@ from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Array
 from adcompiler.ir.walk import arrays_of
 
-pytestmark = pytest.mark.unoptimised
-
 BACKENDS = ("numpy", "cpu")
 LAYERS = """
 def network(w, h, x):

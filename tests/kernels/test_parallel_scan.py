@@ -107,6 +107,7 @@ def test_no_places(source: str) -> None:
         near(one, other)
 
 
+@pytest.mark.optimised
 @pytest.mark.thinned(8)
 @by_name
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

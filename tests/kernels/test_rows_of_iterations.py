@@ -13,8 +13,6 @@ from adcompiler.kernels.emit.emitter import emit
 from adcompiler.kernels.schedule.materialise import scheduled
 from adcompiler.targets.cpu.compiled import CpuKernel
 
-pytestmark = pytest.mark.unoptimised
-
 LAYERS = """
 def loss(x: f64[n, d], w: f64[d, k], b: f64[k], v: f64[k, m]):
     h = [[tanh(sum(x[i, a] * w[a, l] for a in range(d)) + b[l]) for l in range(k)] for i in range(n)]

@@ -8,8 +8,6 @@ from judges.threads import same_bits
 
 import adcompiler as adc
 
-pytestmark = pytest.mark.unoptimised
-
 POINTS = 300
 
 
@@ -86,6 +84,7 @@ def test_against_finite_differences():
     adc.check_grad(adc.compile(layers(3)), *points(7), order=2)
 
 
+@pytest.mark.optimised
 def test_threads_change_no_bits():
     f, args = adc.value_and_grad(adc.compile(layers(4))), points(200_000)
     same_bits(lambda: f(*args))

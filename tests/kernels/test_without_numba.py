@@ -21,8 +21,6 @@ from adcompiler.ops.rules.primitive import Primitive
 from adcompiler.ops.table import TABLE
 from adcompiler.targets.cpu import compiled as cpu
 
-pytestmark = pytest.mark.unoptimised
-
 FLOATS = (np.float64, np.float32)
 LONG = 100_000  # elements of a reduction that runs in parallel
 

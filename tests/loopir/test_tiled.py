@@ -98,6 +98,7 @@ def test_other_layouts(layout):
     np.testing.assert_array_equal(compiled(PROGRAMS["copy"])(x, y), x.T)
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("name", ["sum", "sum of rows", "beside"])
 def test_threads_change_no_bits(name):
     point = arguments(700, 900)

@@ -17,10 +17,7 @@ from judges.c_files import COMPILERS, LIBM, STRICT, Exported
 import adcompiler as adc
 from adcompiler.cli import main
 
-pytestmark = [
-    pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc"),
-    pytest.mark.unoptimised,
-]
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0.5, 1.5, 7)

@@ -15,10 +15,7 @@ from judges.c_files import STRICT
 import adcompiler as adc
 from adcompiler.cli import main
 
-pytestmark = [
-    pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc"),
-    pytest.mark.unoptimised,
-]
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 
 RNG = np.random.default_rng(2)
 MODEL = """

@@ -22,10 +22,7 @@ from adcompiler.targets.c.files import c_files
 from adcompiler.targets.c.functions import CFile
 from adcompiler.targets.c.program import CProgram
 
-pytestmark = [
-    pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc"),
-    pytest.mark.unoptimised,
-]
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 
 EDGES = (0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -3.7, 1e-310, 1e30, np.inf, -np.inf, np.nan)
 WHOLE = (0, 1, -1, 3, -7, 2**62, -(2**63), 63, 64)

@@ -13,10 +13,7 @@ from judges.c_files import Exported
 import adcompiler as adc
 from adcompiler.cli import main
 
-pytestmark = [
-    pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc"),
-    pytest.mark.unoptimised,
-]
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 
 RNG = np.random.default_rng(1)
 X, U = RNG.uniform(0.5, 1.5, (5, 2)), RNG.uniform(0.5, 1.5, 4)

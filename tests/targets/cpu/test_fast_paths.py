@@ -13,8 +13,6 @@ import pytest
 
 import adcompiler as adc
 
-pytestmark = pytest.mark.unoptimised
-
 SOURCE = "(1 - x)**2 + 100 * (y - x**2)**2"
 
 

@@ -19,8 +19,6 @@ from adcompiler.targets.cpu.gemm_epilogue import OPERANDS, product_of_two
 from adcompiler.targets.cpu.kernels import Configuration, KernelSelector
 from adcompiler.targets.cpu.targets import Cpu, Finished
 
-pytestmark = pytest.mark.unoptimised
-
 RANDOM = np.random.default_rng(2)
 X, Y, Z = RANDOM.normal(size=(120, 100)), RANDOM.normal(size=(100, 130)), RANDOM.normal(size=(130, 100))
 V, B = RANDOM.normal(size=100), RANDOM.normal(size=(3, 90, 100))

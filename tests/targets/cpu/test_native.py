@@ -87,6 +87,7 @@ PRIMITIVES = [
 ]
 
 
+@pytest.mark.optimised
 @pytest.mark.thinned(4)
 @pytest.mark.slow_when(lambda op, dtype: PRIMITIVES.index((op, dtype)) % 37)
 @pytest.mark.parametrize(("op", "dtype"), PRIMITIVES)
