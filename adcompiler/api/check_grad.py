@@ -20,7 +20,7 @@ from adcompiler.api.limits import (
     RANDOM_DIRECTIONS,
 )
 from adcompiler.api.modes import hvp
-from adcompiler.api.transforms import Gradient, compiled
+from adcompiler.api.transforms import compiled, grad
 from adcompiler.api.weighted import Weighted
 from adcompiler.errors import Error, GradientError, ShapeError
 from adcompiler.frames import public
@@ -149,7 +149,7 @@ def _mapped(func: Func, k: int) -> Func | None:
 
 
 class _Check:
-    """One check: the weighted function, its point, and what was compared so far."""
+    """One check: the function or the weighted sum of its results, its point, and what was compared so far."""
 
     def __init__(
         self, f: Function, args: Sequence[Any], wrt: Any, rtol: float | None, random: np.random.Generator
@@ -160,17 +160,20 @@ class _Check:
         results = [r for r in bound.run() if np.asarray(r).dtype.kind == "f"]
         if not results:
             raise GradientError(f"{f.__name__} returns no floats", remedy="return a float")
-        weights = [_weights(random, np.asarray(r), len(results)) for r in results]
-        names, name = [f"weight{k}" for k in range(len(weights))], f"weighted({f.__name__})"
-        scalar = f._derived(("weighted", len(weights)), lambda: Weighted(f, names, name))
-        self.scalar, self.args = scalar, (*args, *weights)
+        self.scalar, self.args = f, args
+        if len(bound.program.func.results) > 1 or np.ndim(results[0]):
+            weights = [_weights(random, np.asarray(r), len(results)) for r in results]
+            names, name = [f"weight{k}" for k in range(len(weights))], f"weighted({f.__name__})"
+            self.scalar = f._derived(("weighted", len(weights)), lambda: Weighted(f, names, name))
+            self.args = (*args, *weights)
         self.positions = f._positions(wrt, bound.types)
         self.places = tuple(places_of(bound.types[k]) for k in self.positions)
         self.wanted = f._inputs_of(self.positions, bound.types)
         self.names = bound.program.func.input_names
-        weighted = scalar._bind(self.args)
+        weighted = self.scalar._bind(self.args)
         self.value, self.point = weighted.program, weighted.values
-        self.slope = Gradient(scalar, self.positions, "grad")._specialise(weighted.types)
+        gradient = grad(self.scalar, wrt if self.scalar is f else self.positions)
+        self.slope = gradient._specialise(weighted.types)
         self.comparisons: list[Comparison] = []
         self.notes: list[str] = []
         self.exact = [np.asarray(g) for g in self.slope.bind(self.point).run()]
