@@ -73,10 +73,21 @@ def named(node: ast.AST, package: str) -> Iterator[str]:
                 yield resolve_name(name, package)
 
 
+def statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """All statements, without the expressions in them."""
+    work = [tree]
+    while work:
+        yield (node := work.pop())
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            work += getattr(node, part, ())
+
+
 def imports(module: str, source: str, is_package: bool = False) -> set[str]:
     """Every module of adcompiler that `source` imports, inside functions as well."""
     package = module if is_package else module.rpartition(".")[0]
-    found = [name for node in ast.walk(ast.parse(source)) for name in named(node, package)]
+    tree = ast.parse(source)
+    by_name = "import_module(" in source or "__import__(" in source
+    found = [name for node in (ast.walk if by_name else statements)(tree) for name in named(node, package)]
     known = {name if name in FILES else name.rpartition(".")[0] for name in found}
     return known & FILES.keys() - {module}
 

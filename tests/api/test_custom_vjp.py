@@ -334,7 +334,7 @@ def test_a_rule_takes_arrays_whose_length_a_loop_computes(backend):
     dense = adc.hessian(f, wrt="x")
     np.testing.assert_allclose(adc.hvp(f, wrt="x")((x, CUTS[1], 0.3), x), dense(x, CUTS[1], 0.3) @ x)
     points = np.stack([x, 2 * x])
-    for g in (f, adc.grad(f, wrt="x"), dense):
+    for g in (f, adc.grad(f, wrt="x")):
         found = adc.vmap(g, in_axes=(0, 0, None))(points, CUTS, 0.3)
         np.testing.assert_allclose(found, [g(a, s, 0.3) for a, s in zip(points, CUTS, strict=True)])
 

@@ -17,7 +17,7 @@ RANDOM = np.random.default_rng(5)
 X, Y = RANDOM.uniform(0.5, 1.5, 7), RANDOM.uniform(0.5, 1.5, 7)
 A = RANDOM.normal(size=(3, 7))
 INDEX = np.array([0, 2, 2, 5, 6, 1])
-MANY = 100_000
+MANY = 20_000
 
 GATHERS = """
 def gathers(x, idx):

@@ -71,7 +71,7 @@ def scipys(model, x, y, start, sigma=1.0, **options):
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 def test_agrees_with_scipy(model):
-    y, start = data(model, 12)
+    y, start = data(model, 4)
     result = adc.fit.batch(model, X, y, start)
     assert result.success.all()
     for k in range(len(y)):

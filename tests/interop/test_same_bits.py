@@ -78,6 +78,7 @@ def in_jax(folder: Path, source: str, args: tuple[Any, ...]) -> Any:
         return jax.jit(jax.value_and_grad(adc.compile(source).jax(), range(len(args))))(*given)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("way", [in_njit, in_c, in_torch, in_jax])
 def test_value_and_gradient_have_the_same_bits_everywhere(tmp_path: Path, way: Way, name: str) -> None:

@@ -87,7 +87,7 @@ PIECES = [
 
 def test_a_spoiled_text_is_read_or_refused():
     rng = random.Random(0)
-    for seed in range(100):
+    for seed in range(40):
         text = show(random_func(seed))
         cut = rng.randrange(len(text))
         text = text[:cut] + rng.choice(PIECES) + text[cut + rng.choice([0, 1, 5]) :]

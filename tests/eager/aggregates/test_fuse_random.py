@@ -146,7 +146,7 @@ VALUES = [np.array([[0.3, -0.7, 0.9], [0.2, 0.8, -0.4]]), np.array([0.6, -0.5, 0
 NUMBERS = [(0.2, 1.5, -0.5), (0.1, 2.0, 0.75), (0.25, -1.0, 0.3), (0.4, 0.6, 0.9)]
 
 
-@settings(max_examples=9)
+@settings(max_examples=5)
 @given(st.lists(statement, min_size=4, max_size=14))
 def test_random_programs(program):
     holds(program)
