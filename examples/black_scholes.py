@@ -38,7 +38,7 @@ hessian = adc.vmap(adc.hessian(price, NAMES))
 
 
 def greeks(options: dict[str, np.ndarray]) -> dict[Any, np.ndarray]:
-    """Prices and Greeks, by the names of what the price is differentiated by."""
+    """Prices and Greeks, keyed by the names of the variables of differentiation."""
     value, first = gradient(**options)
     second = hessian(**options)
     found = {(): value} | {(name,): first[k] for k, name in enumerate(NAMES)}
@@ -46,13 +46,13 @@ def greeks(options: dict[str, np.ndarray]) -> dict[Any, np.ndarray]:
 
 
 def closed_forms(spot, strike, time, rate, volatility) -> dict[Any, np.ndarray]:
-    """The same by the formulas of textbooks."""
+    """The same Greeks by textbook formulas."""
     root = np.sqrt(time)
     d1 = np.log(spot / strike) / (volatility * root) + (rate / volatility + volatility / 2) * root
     d2 = d1 - volatility * root
     bond, (N1, N2) = np.exp(-rate * time), (ndtr(d1), ndtr(d2))
     n1, n2 = (np.exp(-(d**2) / 2) / np.sqrt(2 * np.pi) for d in (d1, d2))
-    t1 = (rate + volatility**2 / 2) / (volatility * root) - d1 / (2 * time)  # d1's derivative by time
+    t1 = (rate + volatility**2 / 2) / (volatility * root) - d1 / (2 * time)  # the derivative of d1 by time
     t2 = t1 - volatility / (2 * root)
     s, k, t, r, v = NAMES
     return {
@@ -88,7 +88,7 @@ def book(count: int, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def compared(options: dict[str, np.ndarray], chunks: Iterable[slice]) -> tuple[float, dict[Any, float]]:
-    """The time for all Greeks, and of each the largest difference from its closed form.
+    """The time for all Greeks, and for each the largest difference from its closed form.
 
     Differences are parts of the largest value, since most Greeks are zero somewhere.
     """

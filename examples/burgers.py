@@ -1,4 +1,4 @@
-"""A network that solves Burgers' equation, trained by the method of Levenberg and Marquardt.
+"""A network that solves Burgers' equation, trained by the Levenberg-Marquardt method.
 
 python examples/burgers.py               train, and compare with the exact solution
 python examples/burgers.py --draw FILE   draw the solution and the error as well
@@ -34,7 +34,7 @@ def solution(x, t, p):
 
 @adc.function
 def residual(p, x, t):
-    """What Burgers' equation leaves at a point."""
+    """The residual of Burgers' equation at a point."""
     u = solution(x, t, p)
     return diff(solution, t) + u * diff(solution, x) - VISCOSITY * diff(solution, x, 2)
 
@@ -74,7 +74,7 @@ def points(
 
 
 def train(p: dict[str, np.ndarray], count: int, steps: Iterable[int], seed: int = 0) -> dict[str, np.ndarray]:
-    """Steps of Levenberg and Marquardt; the points are drawn anew after every twenty."""
+    """Levenberg-Marquardt steps; new points are drawn every twenty steps."""
     random, damping = np.random.default_rng(seed), 0.01
     vector, unravel = adc.ravel(p)
     for step in steps:
@@ -112,7 +112,7 @@ class Solved(NamedTuple):
 
 
 def solved(p: dict[str, np.ndarray], columns: int = 512, rows: int = 200) -> Solved:
-    """The network beside the exact solution."""
+    """The network compared with the exact solution."""
     x, t = np.meshgrid(np.linspace(-1, 1, columns), np.linspace(1 / rows, 1, rows))
     found = field(x.ravel(), t.ravel(), p).reshape(x.shape)
     return Solved(x, t, found, exact(x.ravel(), t.ravel()).reshape(x.shape))

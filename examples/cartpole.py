@@ -83,7 +83,7 @@ def solve(nodes: int, method: str | None = None, coarse: int = 25, progress: boo
 
 
 def draw(path: dict[str, np.ndarray], file: str) -> None:
-    """A picture of the path: the force, the states, and the pole on its way."""
+    """A picture of the path: the force, the states, and the moving pole."""
     from matplotlib import pyplot as plt
 
     time = np.linspace(0, DURATION, len(path["force"]))

@@ -2,9 +2,9 @@
 
     energy -> forces = -d energy / d x -> loss = mean (forces - known)**2 -> d loss / d parameters
 
-The potential is Morse's, softened where atoms meet. It is trained in PyTorch, as part of which adcompiler
-computes the energy and both orders of its derivatives; pairs are never stored. `--time` times one step of
-training beside the same in PyTorch, eager and compiled, in JAX, and inside JAX:
+The potential is Morse's, softened where atoms meet. PyTorch trains it; adcompiler computes the energy and
+both orders of its derivatives, and never stores pairs. `--time` compares the time of one step of training
+with PyTorch, eager and compiled, with JAX, and with adcompiler inside JAX:
 
     python examples/force_matching.py [--atoms 300] [--steps 200] [--time] [--jax PYTHON]
 """
@@ -36,7 +36,7 @@ PEERS = ("adcompiler", "torch", "torch.compile", "jax", "adcompiler in jax")
 
 
 def atoms(n):
-    """Positions in a box of one atom a unit of volume, and the forces of the true potential on them."""
+    """Positions in a box with one atom per unit of volume, and the forces of the true potential on them."""
     x = np.random.default_rng(0).uniform(0, n ** (1 / 3), (n, 3))
     return x, -adc.grad(adc.compile(MORSE), "x")(x, **TRUE)
 
@@ -76,7 +76,7 @@ def train(n, steps):
     return losses, {k: p.item() for k, p in parameters.items()}
 
 
-# -- the same by others ---------------------------------------------------------------------------
+# -- other libraries ------------------------------------------------------------------------------
 
 
 def dense(xp, x, depth, width, length):
@@ -88,13 +88,13 @@ def dense(xp, x, depth, width, length):
 
 
 def torch_step(kind, x, known):
-    """A function that returns the loss and its gradients by the parameters."""
+    """A function that returns the loss and its gradients with respect to the parameters."""
     import torch
 
     torch.set_num_threads(int(os.environ.get("BENCH_THREADS", "2")))
     x, known, parameters = tensors(x, known)
     of = list(parameters.values())
-    if kind == "torch.compile":  # which differentiates once; the forces are a derivative inside of the graph
+    if kind == "torch.compile":  # which differentiates once; the forces are a derivative inside the graph
 
         def loss(x, known, *of):
             forces = -torch.func.grad(lambda x: dense(torch, x, *of))(x)
@@ -148,7 +148,7 @@ def timed(peer, n):
 
 
 def compared(n, jax):
-    """One step by each peer, in a process of its own, one after the other."""
+    """One step by each peer, in separate processes, one after the other."""
     rows = []
     for peer in PEERS:
         command = [jax if "jax" in peer else sys.executable, __file__, "--peer", peer, "--atoms", str(n)]
@@ -159,7 +159,7 @@ def compared(n, jax):
         rows.append(json.loads(done.stdout))
         np.testing.assert_allclose(rows[-1]["results"], rows[0]["results"], rtol=1e-8)
         ratio = rows[-1]["seconds"] / rows[0]["seconds"]
-        print(f"{peer:17} {1000 * rows[-1]['seconds']:9.1f} ms  {ratio:6.1f} times ours")
+        print(f"{peer:17} {1000 * rows[-1]['seconds']:9.1f} ms  {ratio:6.1f} times adcompiler")
     return rows
 
 
@@ -167,7 +167,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--atoms", type=int, default=300)
     parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--time", action="store_true", help="time one step beside PyTorch and JAX")
+    parser.add_argument(
+        "--time", action="store_true", help="compare the time of one step with PyTorch and JAX"
+    )
     parser.add_argument("--jax", default=sys.executable, help="the Python that has JAX")
     parser.add_argument("--peer", choices=PEERS, help=argparse.SUPPRESS)
     given = parser.parse_args()

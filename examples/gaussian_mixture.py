@@ -1,4 +1,4 @@
-"""A mixture of Gaussians fitted by Newton's method in a trust region, beside expectation-maximisation (EM).
+"""A mixture of Gaussians fitted by Newton's method in a trust region, and by expectation-maximisation (EM).
 
 python examples/gaussian_mixture.py               fit, and compare with scikit-learn if it is installed
 python examples/gaussian_mixture.py --draw FILE   draw the components and the convergence as well
@@ -31,7 +31,7 @@ def cost(p, points):
 
 @dataclass
 class Fit:
-    """The parameters at the end, and the cost after each iteration."""
+    """The final parameters, and the cost after each iteration."""
 
     params: dict[str, np.ndarray]
     costs: list[float]
@@ -55,7 +55,7 @@ def start(points: np.ndarray, components: int, seed: int = 1) -> dict[str, np.nd
 
 
 def by_newton(points: np.ndarray, p: dict[str, np.ndarray], progress: bool = False) -> Fit:
-    """Newton's method in a trust region, with exact products of the Hessian and vectors."""
+    """Newton's method in a trust region, with exact products of the Hessian with vectors."""
     costs = [float(cost(p, points))]
 
     def seen(intermediate_result: Any) -> None:
@@ -69,7 +69,7 @@ def by_newton(points: np.ndarray, p: dict[str, np.ndarray], progress: bool = Fal
 def by_em(
     points: np.ndarray, p: dict[str, np.ndarray], iterations: Iterable[int], least: float
 ) -> Fit | None:
-    """EM by scikit-learn from the same start, until its cost is close to the least; None if it is missing."""
+    """EM of scikit-learn from the same start, until its cost is near the minimum; None if not installed."""
     try:
         from sklearn.mixture import GaussianMixture
     except ImportError:

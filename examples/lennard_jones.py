@@ -53,7 +53,7 @@ def relaxed(x, tolerance=1e-3, steps=10_000):
         size = np.sqrt(np.sum(g * g))
         if size < tolerance:
             break
-        if np.sum(v * g) <= 0:  # downhill: turn the velocity to the force, and after a while go faster
+        if np.sum(v * g) <= 0:  # downhill: turn the velocity to the force, and speed up after a while
             v = (1 - mix) * v - mix * np.sqrt(np.sum(v * v)) / size * g
             good += 1
             if good > 5:
@@ -74,13 +74,13 @@ class Vibrations(NamedTuple):
 
     @property
     def levels(self) -> list[np.ndarray]:
-        """The frequencies that are not zero, those that are equal together."""
+        """The frequencies that are not zero, grouped by equal values."""
         found = np.sqrt(self.squares[6:]) / (2 * np.pi)
         return np.split(found, np.flatnonzero(np.diff(found) > 1e-6) + 1)
 
 
 def vibrations(x: np.ndarray) -> Vibrations:
-    """What the Hessian at a minimum says."""
+    """The vibrations at a minimum, from its Hessian."""
     return Vibrations(*np.linalg.eigh(curvature(x).reshape(x.size, x.size)))
 
 
@@ -91,7 +91,7 @@ def displaced(amplitudes: Iterable[float], seed: int = 0) -> list[np.ndarray]:
 
 
 def draw(path: Path, amplitudes: np.ndarray, energies: np.ndarray, x: np.ndarray, found: Vibrations) -> None:
-    """The energies of minima by the displacement before, the cluster with a mode, and the spectrum."""
+    """The energies of minima by displacement, the cluster with a mode, and the spectrum."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9.6, 3.6), layout="constrained", facecolor="white")
@@ -116,7 +116,7 @@ def draw(path: Path, amplitudes: np.ndarray, energies: np.ndarray, x: np.ndarray
 
 
 def breathing(x: np.ndarray, found: Vibrations) -> np.ndarray:
-    """The mode that moves all atoms outwards most."""
+    """The mode that moves all atoms outwards the most."""
     outwards = (x - x.mean(axis=0)) / np.linalg.norm(x - x.mean(axis=0), axis=1, keepdims=True)
     along = outwards.ravel() @ found.modes
     k = np.abs(along).argmax()
@@ -124,7 +124,7 @@ def breathing(x: np.ndarray, found: Vibrations) -> np.ndarray:
 
 
 def draw_cluster(axes: Any, x: np.ndarray, mode: np.ndarray) -> None:
-    """Atoms as balls, from behind to the front, with arrows along a mode."""
+    """Atoms as balls, from back to front, with arrows along a mode."""
     from matplotlib import colormaps
     from matplotlib.patches import Circle
 

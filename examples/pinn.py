@@ -28,7 +28,7 @@ def network(x, t, p):
 
 @adc.function
 def residual(x, t, p, a):
-    """What the heat equation leaves at a point."""
+    """The residual of the heat equation at a point."""
 
     def u(x, t):
         return network(x, t, p)
@@ -54,7 +54,7 @@ class Trained(NamedTuple):
 
 
 def train(steps: int = 800, seed: int = 0) -> Trained:
-    """Train by L-BFGS from random parameters; returns what was reached."""
+    """Train by L-BFGS from random parameters; returns the result."""
     random = np.random.default_rng(seed)
     xs, ts = random.uniform(0, 1, (2, POINTS))
     edge = np.linspace(0, 1, EDGE)

@@ -60,7 +60,7 @@ class Survey(NamedTuple):
     receivers: np.ndarray
 
     def shots(self, data: list[np.ndarray] | None = None) -> list[tuple[np.ndarray, ...]]:
-        """The arguments of each shot behind the speed, with measured records if there are any."""
+        """The arguments of each shot after the speed, with measured records if given."""
         shots = [(self.damping, self.wavelet, source, self.receivers) for source in self.sources]
         return shots if data is None else [(one, *shot) for one, shot in zip(data, shots, strict=True)]
 
@@ -97,7 +97,7 @@ def medium(points: int) -> np.ndarray:
 
 
 class Inversion(NamedTuple):
-    """The speed found, and after each iteration the misfit relative to the first."""
+    """The speed found, and the misfit after each iteration relative to the first."""
 
     speed: np.ndarray
     misfits: list[float]
@@ -106,7 +106,7 @@ class Inversion(NamedTuple):
 def invert(
     asked: Survey, data: list[np.ndarray], start: np.ndarray, iterations: int, seen: Callable[[], object]
 ) -> Inversion:
-    """Fit the speed by L-BFGS. It stays as it is near the edge, where the sources and receivers are."""
+    """Fit the speed by L-BFGS. It is fixed near the edge, where the sources and receivers are."""
     both = adc.value_and_grad(misfit, "c")
     free = np.zeros_like(start)
     free[EDGE + 4 : -EDGE - 4, EDGE + 4 : -EDGE - 4] = 1
@@ -137,7 +137,7 @@ def measured(asked: Survey, true: np.ndarray, noise: float = 0.05, seed: int = 0
 
 
 def error(speed: np.ndarray, true: np.ndarray) -> float:
-    """The root of the mean square of the difference."""
+    """The root-mean-square error."""
     return float(np.sqrt(np.mean((speed - true) ** 2)))
 
 
@@ -193,7 +193,7 @@ def main(given: list[str] | None = None) -> None:
     found = invert(where, measured(where, true), start, asked.iterations, lambda: next(bar, None))
     print(f"misfit after {len(found.misfits) - 1} iterations: {found.misfits[-1]:.1e} of the first")
     before, after = error(start, true), error(found.speed, true)
-    print(f"error of the speed, root of the mean square: {before:.1f} m/s before, {after:.1f} m/s after")
+    print(f"root-mean-square error of the speed: {before:.1f} m/s before, {after:.1f} m/s after")
     if asked.draw is not None:
         draw(where, true, found, asked.draw)
 

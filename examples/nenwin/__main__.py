@@ -37,7 +37,7 @@ def main(given: list[str] | None = None) -> None:
 
 
 def drawn(trained: Trained, command: str, folder: Path) -> Path:
-    """Draw what a command asks for; the picture's file."""
+    """Draw the picture of a command, and return its file."""
     if command == "train":
         curves(trained, folder / "nenwin_curves.png")
         return folder / "nenwin_curves.png"

@@ -17,7 +17,7 @@ CLASSES = 10
 
 @dataclass(frozen=True)
 class Settings:
-    """How a run is made; `alpha` looks ahead along velocities, as the logbook's α."""
+    """The settings of a run; `alpha` is the logbook's α, the time to look ahead."""
 
     epochs: int = 40
     seed: int = 0
@@ -27,7 +27,7 @@ class Settings:
     h: float = 0.1
     alpha: float = 0.3
     method: str = "verlet"
-    held: float = 0.25  # the part of the images that is held out
+    held: float = 0.25  # the fraction of images that is held out
 
 
 @dataclass
@@ -58,7 +58,7 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
 
 
 def accuracy(model: Model, images: np.ndarray, labels: np.ndarray, how: Settings) -> float:
-    """The part of the images whose own eater's marble is the nearest."""
+    """The fraction of images for which the eater of their class has the nearest marble."""
     found = nearest(images, model, CLASSES, how.steps, how.h, how.alpha, how.method)
     return float(np.mean(found.argmin(axis=1) == labels))
 
@@ -76,7 +76,7 @@ def bar(epochs: Iterable[int], shown: bool) -> Any:
 
 
 def train(how: Settings, data: tuple[np.ndarray, np.ndarray] | None = None, progress: bool = True) -> Trained:
-    """Train with Adam through time, the rate falling to a tenth; `data` are the digits if left out."""
+    """Train with Adam through time, the rate falling to a tenth; `data` are the digits by default."""
     images, labels = digits() if data is None else data
     seen, held = divided(labels, how)
     random, result = np.random.default_rng(how.seed), Trained(begun(how.seed), how)

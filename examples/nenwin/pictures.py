@@ -12,7 +12,7 @@ from examples.nenwin.particles import Model, nearest, run
 
 
 def canvas(columns: int, width: float, height: float) -> tuple[Any, Any]:
-    """A figure that no window shows, and its axes."""
+    """A figure without a window, and its axes."""
     figure = extra("matplotlib.figure").Figure(figsize=(width, height), layout="compressed")
     return figure, figure.subplots(1, columns)
 
@@ -32,7 +32,7 @@ def curves(trained: Trained, path: Path) -> None:
 
 
 def paths(trained: Trained, images: np.ndarray, labels: np.ndarray, path: Path) -> None:
-    """Draw the marbles of some images on their way, and the eater that each image's class belongs to."""
+    """Draw the paths of the marbles of some images, and the eater that each image's class belongs to."""
     figure, axes = canvas(len(images), 3.2 * len(images), 3.6)
     for plot, ink, label in zip(np.atleast_1d(axes), images, labels, strict=True):
         _paths(plot, trained, ink, int(label))
@@ -41,7 +41,7 @@ def paths(trained: Trained, images: np.ndarray, labels: np.ndarray, path: Path) 
 
 def _paths(plot: Any, trained: Trained, ink: np.ndarray, label: int) -> None:
     how, model = trained.settings, trained.model
-    fine = 8  # pictures between two steps, of shorter ones
+    fine = 8  # points drawn per step
     times = range(how.steps * fine + 1)
     ways = np.array([run(ink, model, k, how.h / fine, how.method)[0] for k in times])
     found = nearest(ink[None], model, CLASSES, how.steps, how.h, how.alpha, how.method)[0].argmin()

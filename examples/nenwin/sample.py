@@ -14,14 +14,14 @@ LOGBOOK = "over 20 minutes without gradients; out of memory with them (2021, PyT
 
 
 class Timing(NamedTuple):
-    """Seconds: of the first call, which compiles, and the best of the others."""
+    """Seconds of the first call, which compiles, and of the fastest later call."""
 
     first: float
     best: float
 
 
 def arguments(side: int = 28, seed: int = 0) -> tuple[Any, ...]:
-    """A marble for each of side × side pixels, 10 eaters and 8 nodes, a class, and how it runs."""
+    """A marble for each of side × side pixels, 10 eaters and 8 nodes, a class, and the settings."""
     model = begun(seed, side)
     mass = np.random.default_rng(seed).uniform(0.1, 1, side**2) / 1000
     start = (np.array([getattr(e, name) for e in model.emitters]) for name in ("pos", "vel", "acc"))
@@ -29,7 +29,7 @@ def arguments(side: int = 28, seed: int = 0) -> tuple[Any, ...]:
 
 
 def timed(repeats: int = 100) -> Timing:
-    """The time of the loss of one sample and its gradients by everything that marbles and nodes have."""
+    """The time of the loss of one sample and its gradients with respect to marbles and nodes."""
     step, args = adc.value_and_grad(sample, ("marbles", "nodes")), arguments()
     times = []
     for _ in range(repeats + 1):
