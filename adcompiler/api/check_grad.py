@@ -110,7 +110,7 @@ def check_report(
     f: Function, *args: Values, order: int = 2, wrt: Wrt = None, rtol: float | None = None, seed: int = 0
 ) -> Report:
     """The comparisons of `check_grad`, with the worst entry of each; raises like it."""
-    if not isinstance(order, int):
+    if isinstance(order, bool) or order not in (1, 2):
         raise Error(f"check_grad of order {order!r}", remedy="use 1 or 2")
     f = compiled("check_grad", f)
     check = _Check(f, args, wrt, rtol, np.random.default_rng(seed))

@@ -31,6 +31,7 @@ from adcompiler.runtime.programs.program import Program
 from adcompiler.runtime.reports.show import default_types
 
 NOTHING = "nothing to differentiate"
+ONE_EACH = "pass a tangent for each argument; None means zero"
 
 
 class Tangent(Derived):
@@ -153,7 +154,7 @@ def _pushed(f: Function, args: Sequence[Any], tangents: Sequence[Any], with_valu
     """The value and the tangent of `f`, or the tangent alone: a separate program."""
     args, tangents = as_tuple("jvp", "args", args), as_tuple("jvp", "tangents", tangents)
     if len(args) != len(tangents):
-        raise ShapeError(f"{len(args)} arguments but {len(tangents)} tangents", remedy="None stands for zero")
+        raise ShapeError(f"{len(args)} arguments but {len(tangents)} tangents", remedy=ONE_EACH)
     f = compiled("jvp", f)
     left = len(f._parameters) - len(args)
     args, tangents = bind(f.__name__, f._parameters, args, {}), (*tangents, *[None] * left)

@@ -65,7 +65,8 @@ def taylor(
         raise Error(f"taylor of order {order!r}", remedy=f"use an integer from 1 to {MOST_COEFFICIENTS}")
     if len(args) != len(direction):
         raise ShapeError(
-            f"{len(args)} arguments but {len(direction)} directions", remedy="None stands for zero"
+            f"{len(args)} arguments but {len(direction)} directions",
+            remedy="pass a direction for each argument; None means zero",
         )
     f = compiled("taylor", f)
     args = bind(f.__name__, f._parameters, args, {})

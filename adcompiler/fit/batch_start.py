@@ -116,7 +116,7 @@ class Start:
             raise SolverError(
                 f"the start of parameter {k} of fit {fit}, {self.columns[k, fit]}, is outside its bounds "
                 f"({low[k]}, {high[k]})",
-                remedy="start between the bounds",
+                remedy="choose a start between the bounds",
             )
         return low, high
 

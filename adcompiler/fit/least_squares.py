@@ -191,6 +191,6 @@ def _limits(points: Points, bounds: Any, method: str) -> Any:
         low, high = (np.broadcast_to(side, points.start.shape)[k] for side in (lower, upper))
         raise SolverError(
             f"number {k} of {points.name}, {points.start[k]}, is outside its bounds ({low}, {high})",
-            remedy="start between the bounds",
+            remedy="choose a start between the bounds",
         )
     return found

@@ -129,7 +129,7 @@ def test_tangents_must_fit():
     f = adc.compile("sum(x * s)", backend="numpy")
     with pytest.raises(adc.ShapeError, match="the tangent of x"):
         adc.jvp(f, (X, 1.0), (np.ones(3), None))
-    with pytest.raises(adc.ShapeError, match="None stands for zero"):
+    with pytest.raises(adc.ShapeError, match="a tangent for each argument"):
         adc.jvp(f, (X, 1.0), (X,))
     with pytest.raises(adc.DtypeError, match="i64"):
         adc.jvp(f, (np.arange(3), 1.0), (np.ones(3), None))
@@ -247,8 +247,9 @@ def test_transforms_take_compiled_functions(wrong):
 
 
 def test_options_of_wrong_types():
-    with pytest.raises(adc.Error, match="check_grad of order 'a'"):
-        adc.check_grad(adc.compile("x"), 1.0, order="a")
+    for order in ("a", 0, 3):
+        with pytest.raises(adc.Error, match=f"check_grad of order {order!r}"):
+            adc.check_grad(adc.compile("x"), 1.0, order=order)
     with pytest.raises(adc.Error, match="unknown backend"):
         adc.compile("x", backend=[])
 

@@ -11,7 +11,7 @@ import numpy as np
 from adcompiler.ad.programs.split import pullback
 from adcompiler.api import transforms
 from adcompiler.api.function import Function
-from adcompiler.api.modes import Tangent, as_tuple, directions_of
+from adcompiler.api.modes import ONE_EACH, Tangent, as_tuple, directions_of
 from adcompiler.api.transforms import Derived, compiled
 from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.frames import public
@@ -68,7 +68,7 @@ def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any], keep: bool = 
     """
     args, tangents = as_tuple("jvp", "args", args), as_tuple("jvp", "tangents", tangents)
     if len(args) != len(tangents):
-        raise ShapeError(f"{len(args)} arguments but {len(tangents)} tangents", remedy="None stands for zero")
+        raise ShapeError(f"{len(args)} arguments but {len(tangents)} tangents", remedy=ONE_EACH)
     directions = {k: t for k, t in enumerate(tangents) if t is not None}
     value, tangent = pushed(compiled("adc.dask.jvp", f), args, directions, True, keep)
     return value, tangent
