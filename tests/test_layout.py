@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -236,9 +237,18 @@ def test_importing_adcompiler_is_cheap():
     assert not LAZY & set(loaded.stdout.split())
 
 
-@pytest.mark.parametrize("name", adcompiler._MODULES)
-def test_modules_among_the_names_are_imported_as_modules(name):
-    """As `import adcompiler.tape`, and before the name was ever used; or told what is missing."""
-    script = f"import adcompiler.{name} as m, adcompiler as adc; assert m is adc.{name}; print(m.__name__)"
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes where no name was ever used")
+def test_modules_among_the_names_are_imported_as_modules():
+    """As `import adcompiler.tape`, or the error says what is missing."""
+    script = """
+import os, sys, adcompiler as adc
+for name in adc._MODULES:
+    if not os.fork():
+        exec(f"import adcompiler.{name} as m; assert m is adc.{name}; print(m.__name__)")
+        sys.exit()
+    os.wait()
+"""
     done = subprocess.run([sys.executable, "-c", script], cwd=PACKAGE.parent, capture_output=True, text=True)
-    assert done.stdout.endswith(f".{name}\n") or f'help: pip install "adcompiler[{name}]"' in done.stderr
+    for name in adcompiler._MODULES:
+        missing = f'help: pip install "adcompiler[{name}]"' in done.stderr
+        assert missing or f".{name}\n" in done.stdout, done.stderr

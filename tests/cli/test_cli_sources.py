@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import io
-import os
 import re
 import shutil
-import subprocess
 import sys
-from pathlib import Path
+from contextlib import suppress
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -226,50 +225,44 @@ COMPLETED = [
 ]
 
 
-def completed(environment: dict[str, str]) -> list[str]:
-    """What the command line answers a shell that asks for completions."""
-    package = str(Path(adcompiler.__file__).parents[1])
-    done = subprocess.run(
-        [sys.executable, "-m", "adcompiler.cli"], env=os.environ | environment | {"PYTHONPATH": package},
-        capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.stderr == ""
-    return done.stdout.split()
-
-
 @pytest.fixture
-def sources(folder):
+def completed(folder, capsys):
+    """What the command line answers a shell that asks for completions."""
     (folder / "one.adc").write_text("2 * x\n")
+    (folder / "two.adc").write_text("def pair(alpha, beta, gamma):\n    return alpha * beta * gamma\n")
     (folder / "broken.py").write_text("def f(:\n")
 
+    def answer(environment: dict[str, str]) -> list[str]:
+        with mock.patch.dict("os.environ", environment), suppress(SystemExit):
+            main([])
+        out, errors = capsys.readouterr()
+        assert errors == ""
+        return out.split()
 
-@pytest.mark.thinned(3)
-@pytest.mark.usefixtures("sources")
+    return answer
+
+
 @pytest.mark.parametrize(("typed", "found"), COMPLETED)
-def test_names_are_completed_in_fish_as_they_are_typed(typed, found):
+def test_names_are_completed_in_fish_as_they_are_typed(completed, typed, found):
     asked = {"_ADC_COMPLETE": "complete_fish", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
     assert completed(asked | {"_TYPER_COMPLETE_ARGS": f"adc run {typed}"}) == found
 
 
-@pytest.mark.usefixtures("sources")
 @pytest.mark.parametrize(("typed", "found"), COMPLETED[:3])
-def test_names_are_completed_in_zsh_with_colons_escaped(typed, found):
+def test_names_are_completed_in_zsh_with_colons_escaped(completed, typed, found):
     told = completed({"_ADC_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": f"adc show {typed}"})
     escaped = [name.replace(":", r"\\:") for name in found]
     assert all(f'"{name}"' in " ".join(told) for name in escaped)
     assert bool(found) == (told != ["_files"])
 
 
-@pytest.mark.usefixtures("sources")
 @pytest.mark.parametrize(("typed", "found"), COMPLETED[::3])
-def test_bash_splits_words_at_colons_and_is_given_what_stands_behind(typed, found):
+def test_bash_splits_words_at_colons_and_is_given_what_stands_behind(completed, typed, found):
     words = ["adc", "check", *[part for part in typed.replace(":", "\n:\n").split("\n") if part]]
     asked = {"COMP_WORDS": "\n".join(words), "COMP_CWORD": str(len(words) - 1)}
     assert completed({"_ADC_COMPLETE": "complete_bash"} | asked) == [name.split(":")[1] for name in found]
 
 
-@pytest.mark.thinned(3)
-@pytest.mark.usefixtures("sources")
 @pytest.mark.parametrize(
     ("words", "found"),
     [
@@ -284,8 +277,7 @@ def test_bash_splits_words_at_colons_and_is_given_what_stands_behind(typed, foun
         ("run sin(+ --grad |", []),
     ],
 )
-def test_lists_of_parameters_are_completed(folder, words, found):
-    (folder / "two.adc").write_text("def pair(alpha, beta, gamma):\n    return alpha * beta * gamma\n")
+def test_lists_of_parameters_are_completed(completed, words, found):
     typed = f"adc {words[:-1]}"
     asked = {"_ADC_COMPLETE": "complete_fish", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
     assert completed(asked | {"_TYPER_COMPLETE_ARGS": typed}) == found

@@ -69,16 +69,9 @@ def modules(tmp_path: Path, programs: list[Program], hashes: str) -> str:
     return "".join(path.read_text() for path in sorted(folder.glob("*/*/llvm")))
 
 
-def same_modules(tmp_path: Path, programs: list[Program]):
+@pytest.mark.slow
+def test_no_hash_decides_what_a_program_is_compiled_to(tmp_path: Path):
+    programs = corpus(["golden", "random"], 60, seed=1)
     first, again = (modules(tmp_path, programs, hashes) for hashes in ("1", "2"))
     assert "define" in first
     assert first == again  # else the cache would never find them
-
-
-def test_no_hash_decides_what_is_compiled(tmp_path: Path):
-    same_modules(tmp_path, [p for p in golden() if p.name == "recurrence"])
-
-
-@pytest.mark.slow
-def test_no_hash_decides_what_any_program_is_compiled_to(tmp_path: Path):
-    same_modules(tmp_path, corpus(["golden", "random"], 60, seed=1))

@@ -6,6 +6,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.gpu import supervised
 
 CASES = """
@@ -40,6 +42,7 @@ def rows_of(path: Path, cases: str, until: float, longest: float) -> dict[str, s
     return {row["case"]: row for row in rows}
 
 
+@pytest.mark.slow
 def test_every_case_has_a_result(tmp_path: Path) -> None:
     rows = rows_of(tmp_path / "rows", CASES, time.time() + 60, 4.0)
     assert list(rows) == ["right", "wrong", "dies", "hangs", "breaks", "last"]

@@ -121,9 +121,10 @@ def test_a_script_shows_its_own_line_last(tmp_path):
         )
         return done.stderr.splitlines()
 
-    files = [line for line in shown() if line.lstrip().startswith("File ")]
+    last = shown()
+    files = [line for line in last if line.lstrip().startswith("File ")]
     assert [str(script) in line for line in files] == [True, True, False]
-    assert "    raise shown(error) from error.__cause__  # ADC_TRACEBACK=full shows all frames" in shown()
+    assert "    raise shown(error) from error.__cause__  # ADC_TRACEBACK=full shows all frames" in last
     assert len([line for line in shown(ADC_TRACEBACK="full") if "File " in line]) > 5
 
 

@@ -100,7 +100,7 @@ def with_another_middle(whole: bytes) -> bytes:
     return whole[:middle] + bytes([whole[middle] ^ 16]) + whole[middle + 1 :]
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [replaced, emptied, with_another_end, with_another_middle])
 def test_damaged_files_are_replaced(filled, damage):
     before = files(filled)
@@ -130,10 +130,13 @@ class Trap:
 @pytest.mark.thinned(2)
 @pytest.mark.parametrize("kept", [0, store.DIGEST_BYTES])
 def test_nothing_is_unpickled_before_its_digest_matched(filled, tmp_path, kept):
-    for file, content in files(filled).items():
+    before = files(filled)
+    for file, content in before.items():
         file.write_bytes(content[:kept] + pickle.dumps(Trap(tmp_path / "mark")))
+    damaged = files(filled)
     assert answer(start(filled)) == ANSWER
     assert not (tmp_path / "mark").exists()
+    assert all(content != damaged[file] for file, content in files(filled).items())
 
 
 def test_without_the_parsers_table_it_is_made_and_kept(tmp_path):
@@ -187,17 +190,23 @@ def test_what_is_another_users_is_not_cleared(tmp_path, monkeypatch):
     assert (tmp_path / "kernels").exists()
 
 
-def test_folders_are_made_for_their_user_alone(tmp_path):
-    assert answer(start(tmp_path / "a" / "b", lambda: os.umask(0) and None)) == ANSWER
+EITHER = pytest.mark.parametrize("program", [NATIVE, pytest.param(PROGRAM, marks=pytest.mark.slow)])
+
+
+@EITHER
+def test_folders_are_made_for_their_user_alone(tmp_path, program):
+    made = start(tmp_path / "a" / "b", lambda: os.umask(0) and None, program)
+    assert answer(made) == ANSWERS[program]
     assert {path.stat().st_mode & 0o777 for path in tmp_path.rglob("*") if path.is_dir()} == {0o700}
     assert {path.stat().st_mode & 0o777 for path in files(tmp_path)} == {0o600}
 
 
-def test_a_pipe_in_place_of_a_file_is_not_waited_for(filled):
+@EITHER
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(filled, program):
     for file in files(filled):
         file.unlink()
         os.mkfifo(file, 0o600)
-    assert answer(start(filled)) == ANSWER
+    assert answer(start(filled, program=program)) == ANSWERS[program]
 
 
 def no_files() -> None:
@@ -272,8 +281,9 @@ def test_many_processes_at_once(tmp_path):
     assert not list(tmp_path.glob("kernels/**/*.tmp"))
 
 
-def test_a_folder_that_cannot_be_written_is_done_without():
-    assert answer(start("/proc/nowhere")) == ANSWER
+@EITHER
+def test_a_folder_that_cannot_be_written_is_done_without(program):
+    assert answer(start("/proc/nowhere", program=program)) == ANSWERS[program]
 
 
 def test_what_is_kept_is_made_once_and_belongs_to_its_source(tmp_path, monkeypatch):

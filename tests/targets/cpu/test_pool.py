@@ -116,6 +116,7 @@ except adc.Error as error:
 """
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     ("given", "shown"), [("3", "3 True"), ("1", "1 True"), ("many", "ADC_NUM_THREADS"), ("0", "0")]
 )

@@ -60,6 +60,7 @@ def ran(folder: object, *sources: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_a_second_process_finds_the_kernel_of_the_first(tmp_path):
     assert ran(tmp_path, KERNEL) == ["compiled array(float64, 1d, C)"]
     assert ran(tmp_path, OTHER, KERNEL) == ["compiled array(float64, 1d, C)", "found"]

@@ -68,7 +68,7 @@ def run(files: list[str], *options: str, **settings: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.slow_when(lambda name: name in ("loops", "host loops"))
+@pytest.mark.slow_when(lambda name: name != "device")
 @pytest.mark.parametrize("name", QUICK)
 def test_the_cpus_tests_pass(name: str) -> None:
     run(QUICK[name])
