@@ -19,6 +19,7 @@ from adcompiler.frontend.grammar.control_flow import effects
 from adcompiler.frontend.limits import MOST_WIDENINGS
 from adcompiler.frontend.lowering.printing import TALLIES, after
 from adcompiler.frontend.lowering.printing import carried as summed
+from adcompiler.frontend.values.derivatives import whole_of
 from adcompiler.frontend.values.open_axes import ONE, ZERO, open_axes
 from adcompiler.frontend.values.operations import Context, over
 from adcompiler.frontend.values.sizes import unit
@@ -35,10 +36,10 @@ from adcompiler.frontend.values.values import (
     plain,
 )
 from adcompiler.ir.bodies import Body, Carried, Replace, build, fresh, roots_of, with_roots
-from adcompiler.ir.nodes import Array, Check, Element, Index, Map, Read, Shape, closed, const, select
+from adcompiler.ir.nodes import Array, Check, Element, Index, Map, Read, Shape, const, select
 from adcompiler.ir.origins import Within
 from adcompiler.ir.types import Dtype, is_float
-from adcompiler.ir.walk import arrays_of, arrays_read, postorder, read_by, substitute
+from adcompiler.ir.walk import arrays_of, arrays_read, postorder, read_by
 from adcompiler.ops.build import apply, cast
 
 LOCAL = Foreign("assigned only inside a loop", "give it a value before the loop")
@@ -113,7 +114,7 @@ class Carries:
 
     def whole_shape(self, kind: CarriedType) -> Shape:
         """The shape of the array that is carried for a type."""
-        return tuple(self.context.binders.lengths[a] for a in kind.lead) + kind.shape
+        return self.context.binders.opened(also=kind.lead).lengths + kind.shape
 
     def values(self, arrays: Sequence[Array]) -> list[Value]:
         """The carried values, read from arrays whose leading axes are the open axes."""
@@ -129,11 +130,8 @@ class Carries:
 
     def array(self, value: AnyValue, kind: CarriedType) -> Array:
         """A value as an array of a type that it fits."""
-        count = len(kind.lead)
-        element = over(value, kind.shape, kind.dtype)
-        moved: dict[int, Element] = {k: Index(k + count) for k in element.axes if k >= 0}
-        moved |= {a: Index(p) for p, a in enumerate(kind.lead)}
-        return closed(self.whole_shape(kind), substitute(element, moved))
+        lead = self.context.binders.opened(also=kind.lead)
+        return whole_of(lead, Value(kind.shape, over(value, kind.shape, kind.dtype)))
 
     # -- an iteration ----------------------------------------------------------------------------------
 
