@@ -37,7 +37,7 @@ from adcompiler.ir.walk import (
     arrays_read,
     elements_of,
     postorder,
-    substitute,
+    separate,
     with_args,
     with_elements,
 )
@@ -181,14 +181,11 @@ def _outlined(
         if isinstance(made, Read):
             made = Read(moved[made.array], made.args)
         elif element in needed:
-            axes = sorted(element.axes)
-            body = substitute(made, {k: Index(p) for p, k in enumerate(axes)})
-            temporary = Map(tuple(array.domain[k] for k in axes), body)
-            saved[temporary] = None
-            own[element] = temporary
+            made = separate(made, array.domain, sorted(element.axes))
+            saved[made.array] = None
+            own[element] = made.array
             if element in names:
-                names.setdefault(temporary, names[element])
-            made = Read(temporary, tuple(Index(k) for k in axes))
+                names.setdefault(made.array, names[element])
         new[element] = made
     follow(own, new)
     # Lengths are not temporaries, even if elements share them: the slots of loops have these lengths.

@@ -24,7 +24,6 @@ from adcompiler.ir.nodes import (
     Array,
     Const,
     Element,
-    Index,
     Input,
     Map,
     Read,
@@ -46,7 +45,7 @@ from adcompiler.ir.walk import (
     operands,
     postorder,
     read_by,
-    substitute,
+    separate,
     with_args,
     with_elements,
 )
@@ -72,9 +71,8 @@ class _Outline(Replace):
             new[e] = made = with_args(e, tuple(new[a] for a in e.args))
             axes = sorted(e.axes)
             if (axes or not array.domain) and e is not whole and _is_function(e):
-                own = substitute(made, {k: Index(p) for p, k in enumerate(axes)})
-                arrays[e] = Map(tuple(array.domain[k] for k in axes), own)
-                new[e] = Read(arrays[e], tuple(map(Index, axes)))
+                new[e] = own = separate(made, array.domain, axes)
+                arrays[e] = own.array
         follow(arrays, new)
         return with_elements(array, lambda elements: tuple(new[e] for e in elements), lambda shape: shape)
 

@@ -47,7 +47,7 @@ from adcompiler.ir.nodes import (
 from adcompiler.ir.origins import derived, gathered
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
-from adcompiler.ir.walk import arrays_of, elements_of, substitute
+from adcompiler.ir.walk import arrays_of, elements_of, separate, substitute
 from adcompiler.ops.build import apply, cast
 
 Scope = frozenset[int]
@@ -149,9 +149,7 @@ def _shared(shape: Shape, element: Element) -> Element:
     """`element` as a read of an array over only those axes of `shape` that it depends on."""
     if isinstance(element, Read | Const):
         return element
-    axes = sorted(element.axes)
-    body = substitute(element, {k: Index(p) for p, k in enumerate(axes)})
-    return Read(Map(tuple(shape[k] for k in axes), body), tuple(Index(k) for k in axes))
+    return separate(element, shape)
 
 
 class _Body:

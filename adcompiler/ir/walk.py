@@ -24,6 +24,7 @@ from adcompiler.ir.nodes import (
     Read,
     Reduce,
     Select,
+    Shape,
     Size,
 )
 from adcompiler.ir.origins import follow, tracked
@@ -166,6 +167,13 @@ def rewrite(
 def _latest(entries: dict[Any, Any], known: int) -> dict[Any, Any]:
     """The entries behind the first `known` ones."""
     return dict(reversed([*islice(reversed(entries.items()), len(entries) - known)]))
+
+
+def separate(element: Element, domain: Shape, axes: Sequence[int] | None = None) -> Read:
+    """An element over a domain as a read of an array over its own axes, in the order of `axes` if given."""
+    axes = sorted(element.axes) if axes is None else axes
+    body = substitute(element, {k: Index(p) for p, k in enumerate(axes)})
+    return Read(Map(tuple(domain[k] for k in axes), body), tuple(map(Index, axes)))
 
 
 def substitute(

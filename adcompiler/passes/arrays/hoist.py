@@ -14,7 +14,7 @@ loads fill vector registers; strided loads took five times as long.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import islice
 
 from adcompiler.analysis.loop_order import long_axes, loop_order
@@ -27,12 +27,11 @@ from adcompiler.ir.nodes import (
     Func,
     Index,
     Input,
-    Map,
     Read,
     Select,
     is_const,
 )
-from adcompiler.ir.walk import Rewriter, elements_of, rewrite, substitute, with_elements
+from adcompiler.ir.walk import Rewriter, elements_of, rewrite, separate, with_elements
 from adcompiler.ops.costs import costly
 from adcompiler.passes.limits import MOST_REPEATED
 from adcompiler.passes.order.orders import settled_orders
@@ -66,14 +65,15 @@ class _Hoist(Rewriter):
         new: dict[Element, Read] = {}
         if len(far) > 1:
             new.update(
-                (e, separate_read(array, e)) for e in elements_of(array.elements) if _strided(e, order[-1])
+                (e, separate(e, array.domain)) for e in elements_of(array.elements) if _strided(e, order[-1])
             )
         known = _once(array)
         for part in self.parts(array, len(axes), known):
             long = len(part.axes & far)
             stored = part.axes not in hoisted and (long <= 1 or len(far) > max(long, 2))
             if stored or (len(part.axes) == long == 1 and costly(part, known) and _is_ready(part)):
-                new[part] = separate_read(array, part, order if array in self.orders else ())
+                chosen = [k for k in order if k in part.axes] if array in self.orders else []
+                new[part] = separate(part, array.domain, chosen or None)
                 if array in self.orders and long > 2:  # parts of it may be over still fewer axes
                     own = new[part]
                     new[part] = Read(self.array(own.array), own.args)
@@ -127,7 +127,7 @@ def _precomputed(array: Accumulate) -> Array:
         value = value.args[0]
     if len(long_axes(array)) > 1 or not costly(value, _once(array)):
         return array
-    own = separate_read(array, value)
+    own = separate(value, array.domain)
     return with_elements(array, lambda elements: rewrite(elements, lambda e: e, {value: own}))
 
 
@@ -137,10 +137,3 @@ def _strided(element: Element, innermost: int) -> bool:
         return False
     plain = all(isinstance(i, Index | Const) for i in element.args)
     return plain and isinstance(element.args[-1], Const) and not is_const(element.array.shape[-1], 1)
-
-
-def separate_read(array: Array, part: Element, order: Sequence[int] = ()) -> Read:
-    """`part` as a read of an array over its own axes, in the order given by `order`."""
-    axes = [k for k in order if k in part.axes] or sorted(part.axes)
-    body = substitute(part, {k: Index(p) for p, k in enumerate(axes)})
-    return Read(Map(tuple(array.domain[k] for k in axes), body), tuple(Index(k) for k in axes))

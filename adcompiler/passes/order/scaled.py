@@ -20,9 +20,9 @@ from typing import NamedTuple
 from adcompiler.analysis.demand import read_whole
 from adcompiler.analysis.predicates import guarded
 from adcompiler.ir.loop import Loop
-from adcompiler.ir.nodes import Array, Const, Element, Func, Index, Map, Read, Reduce, const, is_const, select
+from adcompiler.ir.nodes import Array, Const, Element, Func, Index, Read, Reduce, const, is_const, select
 from adcompiler.ir.ruled import Ruled
-from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, substitute
+from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, separate, substitute
 from adcompiler.ops.build import apply, product
 from adcompiler.ops.costs import is_function
 from adcompiler.passes.algebra.factor import factors_of
@@ -136,6 +136,4 @@ def _product(factors: Sequence[Element]) -> Element:
 
 def _stored(array: Array, value: Element, lanes: int) -> Read:
     """A value as a read of an array over its own axes, the lanes last."""
-    axes = (*sorted(value.axes - {lanes}), lanes)
-    body = substitute(value, {k: Index(p) for p, k in enumerate(axes)})
-    return Read(Map(tuple(array.domain[k] for k in axes), body), tuple(map(Index, axes)))
+    return separate(value, array.domain, (*sorted(value.axes - {lanes}), lanes))

@@ -30,6 +30,7 @@ from adcompiler.ir.walk import (
     elements_of,
     is_computed,
     rewrite,
+    separate,
     substitute,
     with_elements,
 )
@@ -257,9 +258,7 @@ def _copying(array: Array, lanes: int) -> Array:
     for read in _strided_reads(array, lanes):
         axes = (*sorted(read.axes - {lanes}), lanes)
         if len(axes) <= len(read.args):
-            body = substitute(read, {k: Index(p) for p, k in enumerate(axes)})
-            copy = Map(tuple(array.domain[k] for k in axes), body)
-            new[read] = Read(copy, tuple(map(Index, axes)))
+            new[read] = separate(read, array.domain, axes)
     if not new:
         return array
     return with_elements(array, lambda elements: rewrite(elements, lambda e: e, dict(new)))

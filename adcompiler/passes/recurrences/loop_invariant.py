@@ -25,10 +25,10 @@ from adcompiler.ir.walk import (
     is_small,
     read_by,
     rewrite,
+    separate,
     with_elements,
 )
 from adcompiler.ops.costs import is_function
-from adcompiler.passes.arrays.hoist import separate_read
 
 
 def hoist_loop_invariants(func: Func) -> Func:
@@ -85,7 +85,7 @@ class _Outline(Replace):
     def array(self, array: Array) -> Array:
         if isinstance(array, Input | Item | Call) or array in self.fixed:
             return array
-        new = {e: separate_read(array, e) for e in self.costly(array) if e.axes and is_small(e)}
+        new = {e: separate(e, array.domain) for e in self.costly(array) if e.axes and is_small(e)}
         if not new:
             return array
         return with_elements(array, lambda elements: rewrite(elements, lambda e: e, dict(new)))
