@@ -437,3 +437,30 @@ class Resized(Rewriter):
 
     def element(self, element: Element) -> Element:
         return self.mapping.get(element, element) if isinstance(element, Size) else element
+
+
+def has_loops(roots: Iterable[Array]) -> bool:
+    """Whether arrays are computed by loops."""
+    return any(isinstance(a, Item) for a in arrays_of(roots))
+
+
+class LoopRewriter(Rewriter):
+    """Replaces what loops give, once for each loop; a pass overrides `results`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: dict[Loop, Sequence[Array]] = {}
+
+    def func(self, func: Func) -> Func:
+        return super().func(func) if has_loops(func.roots) else func
+
+    def array(self, array: Array) -> Array:
+        if not isinstance(array, Item):
+            return array
+        if array.loop not in self.made:
+            self.made[array.loop] = self.results(array.loop)
+        return self.made[array.loop][array.k]
+
+    def results(self, loop: Loop) -> Sequence[Array]:
+        """What becomes of the results of a loop."""
+        return loop.items

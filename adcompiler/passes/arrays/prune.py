@@ -27,12 +27,12 @@ from adcompiler.ir.bodies import (
 from adcompiler.ir.loop import Item, Loop, Slot
 from adcompiler.ir.nodes import Array, Func, Node
 from adcompiler.ir.ruled import Ruled
-from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, postorder, read_by
+from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, has_loops, postorder, read_by
 
 
 def prune(func: Func) -> Func:
     """The program without unused or repeated work in loops."""
-    if not any(isinstance(a, Item) for a in arrays_of(func.roots)):
+    if not has_loops(func.roots):
         return func
     pruned = _Prune()
     roots = pruned.run(func.roots)
@@ -46,7 +46,7 @@ def prune(func: Func) -> Func:
 
 def alone(array: Array) -> Array:
     """An array whose loops carry and collect only what it needs."""
-    return _Prune().run((array,))[0] if any(isinstance(a, Item) for a in arrays_of((array,))) else array
+    return _Prune().run((array,))[0] if has_loops((array,)) else array
 
 
 class _Prune(Rewriter):

@@ -17,11 +17,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from adcompiler.ir.bodies import Body, Carried, Replace, build, fresh, like, opened, roots_of
-from adcompiler.ir.loop import Item, Loop
+from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import Array, Const, Element, Func, Index, Map, Read, Shape, const, identity, select
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import NUMPY, is_float
-from adcompiler.ir.walk import Rewriter, arrays_of, is_computed
+from adcompiler.ir.walk import LoopRewriter, is_computed
 from adcompiler.ops.build import apply, cast
 from adcompiler.passes.limits import SHORTEST_SPLIT
 
@@ -30,8 +30,6 @@ ZERO, ONE = const(0, "i64"), const(1, "i64")
 
 def checkpointed(budget: int, func: Func) -> Func:
     """The program with loops split into segments whose stacks fit `budget` bytes."""
-    if not any(isinstance(a, Item) for a in arrays_of(func.roots)):
-        return func
     return _Checkpoint(budget).func(func)
 
 
@@ -40,23 +38,18 @@ def checkpoint(budget: int) -> Callable[[Func], Func]:
     return partial(checkpointed, budget)
 
 
-class _Checkpoint(Rewriter):
+class _Checkpoint(LoopRewriter):
     """Splits outermost loops only: a stack of an inner loop lives for one iteration."""
 
     def __init__(self, budget: int) -> None:
         super().__init__()
         self.budget = budget
-        self.made: dict[Loop, list[Array]] = {}
 
     def inner(self, loop: Loop | Ruled) -> None:
         """Loop bodies are unchanged."""
 
-    def array(self, array: Array) -> Array:
-        if not isinstance(array, Item) or not _is_long(array.loop):
-            return array
-        if array.loop not in self.made:
-            self.made[array.loop] = _cut(array.loop, self.budget)
-        return self.made[array.loop][array.k]
+    def results(self, loop: Loop) -> Sequence[Array]:
+        return _cut(loop, self.budget) if _is_long(loop) else loop.items
 
 
 def _is_long(loop: Loop) -> bool:

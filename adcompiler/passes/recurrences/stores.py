@@ -15,7 +15,7 @@ from adcompiler.analysis.affine import Linear, linear
 from adcompiler.analysis.predicates import scalar_ties
 from adcompiler.ir.batch import batch, shifted
 from adcompiler.ir.bodies import Body, Carried, build, dependents, opened, reached, varying, with_roots
-from adcompiler.ir.loop import Item, Loop
+from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import (
     Apply,
     Array,
@@ -35,36 +35,29 @@ from adcompiler.ir.nodes import (
     select,
 )
 from adcompiler.ir.ruled import Ruled
-from adcompiler.ir.walk import Rewriter, arrays_of, operands, read_by, substitute
+from adcompiler.ir.walk import LoopRewriter, Rewriter, arrays_of, operands, read_by, substitute
 from adcompiler.ops.build import apply
 from adcompiler.passes.limits import MOST_STORES
 
 
 def stores(func: Func) -> Func:
     """The program with arrays that loops only store in computed outside of them."""
-    if not any(isinstance(a, Item) for a in arrays_of(func.roots)):
-        return func
     return _Stores().func(func)
 
 
-class _Stores(Rewriter):
+class _Stores(LoopRewriter):
     """Rewrites loops; those in the iterations of another loop are `inner` ones."""
 
     def __init__(self, is_inner: bool = False) -> None:
         super().__init__()
         self.is_inner = is_inner
-        self.made: dict[Loop, list[Array]] = {}
 
     def inner(self, loop: Loop | Ruled) -> Rewriter:
         """The same for loops in the iterations of a loop."""
         return _Stores(isinstance(loop, Loop) or self.is_inner)
 
-    def array(self, array: Array) -> Array:
-        if not isinstance(array, Item):
-            return array
-        if array.loop not in self.made:
-            self.made[array.loop] = _split(array.loop, self.is_inner)
-        return self.made[array.loop][array.k]
+    def results(self, loop: Loop) -> Sequence[Array]:
+        return _split(loop, self.is_inner)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ minimum of integers, which loops use for index checks.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from types import MappingProxyType
@@ -18,7 +18,7 @@ from adcompiler.analysis.affine import linear
 from adcompiler.analysis.predicates import guarded, scalar_ties, ties
 from adcompiler.ir.batch import batch, shifted
 from adcompiler.ir.bodies import Body, Carried, build, dependents, fresh, opened, reached, varying, with_roots
-from adcompiler.ir.loop import Item, Loop
+from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
@@ -42,7 +42,7 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import (
-    Rewriter,
+    LoopRewriter,
     arrays_of,
     lengths_read,
     operands,
@@ -59,26 +59,13 @@ from adcompiler.passes.limits import MOST_SUMMED_STORES
 
 def sums(func: Func) -> Func:
     """The program with values that loops only add up computed as sums."""
-    if not any(isinstance(a, Item) for a in arrays_of(func.roots)):
-        return func
     return _Sums().func(func)
 
 
-class _Sums(Rewriter):
-    def __init__(self) -> None:
-        super().__init__()
-        self.made: dict[Loop, list[Array]] = {}
-
-    def array(self, array: Array) -> Array:
-        if not isinstance(array, Item):
-            return array
-        return self.without_sums(array.loop)[array.k]
-
-    def without_sums(self, loop: Loop) -> list[Array]:
+class _Sums(LoopRewriter):
+    def results(self, loop: Loop) -> Sequence[Array]:
         """The results of a loop, with its sums moved out."""
-        if loop not in self.made:
-            self.made[loop] = _split(loop)
-        return self.made[loop]
+        return _split(loop)
 
 
 def _split(loop: Loop) -> list[Array]:
