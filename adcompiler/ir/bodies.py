@@ -133,7 +133,7 @@ def opened(loop: Loop, places: Mapping[Array, Array] | None = None) -> Body:
 
 def const_places(loop: Loop) -> dict[Array, Array]:
     """A placeholder for the slot of each const of a loop."""
-    slots = loop.slots[1 + len(loop.inits) + len(loop.scanned) :]
+    slots = loop.const_slots
     lengths: dict[Array, Array] = {slot: like(slot) for slot in slots if not slot.rank}
     return {slot: lengths[slot] if slot in lengths else standing(slot, lengths) for slot in slots}
 

@@ -75,6 +75,11 @@ class Loop(Node):
         )
 
     @property
+    def const_slots(self) -> tuple[Slot, ...]:
+        """The inputs of the body that stand for the consts."""
+        return self.slots[len(self.slots) - len(self.consts) :]
+
+    @property
     def roots(self) -> tuple[Array, ...]:
         """The values of the body: results, outs, and the test."""
         return (*self.results, *self.outs, *(() if self.test is None else (self.test,)))
@@ -104,7 +109,7 @@ class Item(Array):
         elif self.k < count + len(loop.outs):
             assert loop.length is not None
             out = loop.outs[self.k - count]
-            outside = dict(zip(loop.slots[len(loop.slots) - len(loop.consts) :], loop.consts, strict=True))
+            outside = dict(zip(loop.const_slots, loop.consts, strict=True))
             shape = tuple(inside(n, outside) for n in out.shape)
             self.dtype, self.shape = out.dtype, (loop.length, *shape)
         else:

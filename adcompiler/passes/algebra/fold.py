@@ -89,8 +89,8 @@ class Fold(Rewriter):
         iteration and the enclosing ones are below the loops' lengths."""
         if not isinstance(loop, Loop) or loop.length is None:
             return type(self)()
-        step, first = Read(loop.slots[0], ()), len(loop.slots) - len(loop.consts)
-        places = dict(zip(loop.consts, loop.slots[first:], strict=True))
+        step = Read(loop.slots[0], ())
+        places = dict(zip(loop.consts, loop.const_slots, strict=True))
         around = frozenset(c for c in self.known if not read_by((c,)))
         length = folded(loop.length)
         if any(a not in places for a in read_by((length,))):  # it reads a slot of the enclosing loop

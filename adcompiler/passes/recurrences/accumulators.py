@@ -56,7 +56,7 @@ class _Continued(Rewriter):
     def inner(self, loop: Loop | Ruled) -> Rewriter | None:
         if not isinstance(loop, Loop):
             return None
-        captured = zip(loop.slots[1 + len(loop.inits) + len(loop.scanned) :], loop.consts, strict=True)
+        captured = zip(loop.const_slots, loop.consts, strict=True)
         return type(self)(loop.roots, {slot for slot, const in captured if self.is_zero(const)})
 
     def is_zero(self, array: Array) -> bool:

@@ -42,7 +42,7 @@ class _Lift(Rewriter):
         found = _unchanging(loop)
         if not found:
             return loop
-        slots = loop.slots[len(loop.slots) - len(loop.consts) :]
+        slots = loop.const_slots
         made = Replace(dict(zip(slots, loop.consts, strict=True))).run(found)
         lengths = read_by(chain.from_iterable(a.shape for a in made))
         # Slots are positional: consts that became equal arrays keep separate slots.
@@ -56,7 +56,7 @@ class _Lift(Rewriter):
 
 def _outlined(loop: Loop) -> Loop:
     """The loop with costly functions of loop-invariant values as arrays of their own."""
-    fixed: set[Array] = set(loop.slots[len(loop.slots) - len(loop.consts) :])
+    fixed: set[Array] = set(loop.const_slots)
     for array in arrays_of(loop.roots):
         if not isinstance(array, Input) and fixed.issuperset(arrays_read(array)):
             fixed.add(array)
