@@ -26,9 +26,8 @@ WIDTH = 100  # of a signature
 INTRODUCTION = """\
 # The API
 
-Every public name of `adcompiler`, imported as `adc`. This page is generated from the docstrings by
-`PYTHONPATH=tests python tests/api/document.py`, and a test checks that it is up to date. `help(adc.grad)`
-shows the same text. [The language](language.md) describes what a compiled function may contain, and
+This page is the reference of every public name of `adcompiler`, imported as `adc`. `help(adc.grad)` shows
+the same text. [The language](language.md) describes what a compiled function may contain, and
 [the command line](cli.md) the program `adc`.
 
 All functions that take a compiled function also take a function of numba. Transforms (`grad`, `jacobian`,

@@ -16,9 +16,9 @@ PATH = Path(__file__).parents[3] / "docs" / "functions.md"
 INTRODUCTION = """\
 # Functions of arrays and distributions
 
-These functions of NumPy and SciPy are written in the language itself, in
-`adcompiler/frontend/library/prelude.adc`. This page is generated from them by
-`PYTHONPATH=tests python tests/frontend/library/document.py`. A test checks that it is up to date.
+This page is the reference of the functions of arrays that are formulas, and of distributions. They have the
+names and arguments of NumPy and SciPy, and are written in the language itself, in
+`adcompiler/frontend/library/prelude.adc`.
 [The language](language.md) lists the other functions, and [the rule table](rules.md) those of elements.
 
 The plots show the call above them (blue) and its derivative by x (orange, dashed). Functions that only move

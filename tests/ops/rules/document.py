@@ -16,9 +16,8 @@ PATH = Path(__file__).parents[3] / "docs" / "rules.md"
 INTRODUCTION = """\
 # The rule table
 
-Every primitive is one entry in `adcompiler/ops/rules/`. This page is generated from those entries and from
-`tests/ops/rules/edges.py` by `PYTHONPATH=tests python tests/ops/rules/document.py`. A test checks that it is
-up to date.
+This page is the reference of elementwise functions: what each computes, its derivative, and its value at
+kinks and at the edges of its domain.
 
 A derivative is an expression in the language. It may use the parameters and the result `r`, and higher
 orders differentiate it with the same rules. A `where` at the top of a derivative is evaluated before any
