@@ -190,7 +190,6 @@ def _with_stacks(loop: Loop, iteration: _Iteration, back: Body) -> Body:
     given = {r for _, r in iteration.body.rows} | {p for _, p in iteration.consts} | {iteration.body.step}
     ends = loop.items[: len(loop.results)]
     roots, whole = final_reads(iteration.body, ends, back.length, roots_of(back))
-    given |= set(whole)
     roots, saved = stacked(iteration.body, given, roots)
     found = _where_read(iteration, given, roots, saved)
     shapes = [longest(a, iteration.body, given) or a.shape for a in saved]

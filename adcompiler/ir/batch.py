@@ -93,7 +93,15 @@ def batch(results: Sequence[Array], batched: Mapping[Array, Array], axes: Shape)
             )
     follow(found)
     made = [found.get(result, result) for result in results]
-    return list(Replace(same).run(made)) if same else made
+    if not same:
+        return made
+    # Results of a loop that do not depend on the case now come from the loop for all cases. They are repeated,
+    # since a result that stays as it is says that nothing has changed.
+    now = Replace(same).run(made)
+    return [
+        new if old is new or old in found else spread(new, axes)
+        for old, new in zip(results, now, strict=True)
+    ]
 
 
 def _array(array: Array, found: Mapping[Array, Array], axes: Shape) -> Array:

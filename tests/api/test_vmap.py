@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from judges.compared import totalled
+from programs import Program
+from programs.loops import loop_programs
 
 import adcompiler as adc
 
@@ -43,6 +47,66 @@ def test_one_case_and_no_case():
     f = adc.vmap(adc.compile("sum(x)", backend="numpy"))
     np.testing.assert_array_equal(f(np.ones((1, 3))), [3.0])
     assert f(np.ones((0, 3))).shape == (0,)
+
+
+TABLES = """
+def f(x: f64[n, n], y: f64[n, n]):
+    T = zeros((n, n))
+    for i in range(1, n):
+        for j in range(n):
+            T[j, i] += sin(x[i, j])
+            T[i, j] -= T[i - 1, j] * y[j, i]
+        for j in range(n):
+            T[j, i] = sin(T[j - 1, j])
+    return sum(T[-1, :] * x[0, :])
+"""
+
+
+@pytest.mark.parametrize("backend", ["numpy", "cpu"])
+@pytest.mark.parametrize("axes", [(0, None), (None, 0)])
+def test_loops_of_which_only_some_results_depend_on_the_case(axes, backend):
+    tables = RANDOM.normal(size=(3, 4, 4))
+    gradient = adc.grad(adc.compile(TABLES, backend=backend), ("x", "y"))
+    found = adc.vmap(gradient, axes)(*(tables if axis == 0 else tables[0] for axis in axes))
+    for k in range(3):
+        one = gradient(*(tables[k] if axis == 0 else tables[0] for axis in axes))
+        for many, single in zip(found, one, strict=True):
+            np.testing.assert_allclose(many[k], single, rtol=1e-12)
+
+
+def maps(program: Program) -> None:
+    """One argument at a time has cases: values and gradients are those of a loop over them."""
+    program = totalled(program)
+    f = adc.compile(program.source, backend="numpy")
+    floats = [k for k, a in enumerate(program.args) if np.asarray(a).dtype.kind == "f"]
+    gradient = adc.value_and_grad(f, tuple(floats))
+    for k in floats:
+        cases = [a * c if j == k else a for c in (1.0, 0.75) for j, a in enumerate(program.args)]
+        first, second = cases[: len(program.args)], cases[len(program.args) :]
+        axes = tuple(0 if j == k else None for j in range(len(program.args)))
+        given = [np.stack([first[k], second[k]]) if j == k else a for j, a in enumerate(program.args)]
+        try:
+            value, slopes = adc.vmap(gradient, axes)(*given)
+        except adc.ShapeError:  # a length that differs from case to case
+            continue
+        for case, args in enumerate((first, second)):
+            one, own = gradient(*args)
+            np.testing.assert_allclose(value[case], one, rtol=1e-12, atol=1e-12)
+            for found, expected in zip(slopes, own, strict=True):
+                np.testing.assert_allclose(found[case], expected, rtol=1e-10, atol=1e-10)
+
+
+@settings(max_examples=2)
+@given(loop_programs())
+def test_random_loops(program: Program) -> None:
+    maps(program)
+
+
+@pytest.mark.slow
+@settings(max_examples=200)
+@given(loop_programs())
+def test_many_random_loops(program: Program) -> None:
+    maps(program)
 
 
 def test_what_does_not_fit_is_refused():

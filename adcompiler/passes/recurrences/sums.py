@@ -450,7 +450,8 @@ def _over_iterations(one: Reduce | Accumulate, length: Element, found: Mapping[A
             moved: dict[int, Element] = {0: Index(one.rank)}
             body = substitute(whole.body, moved | {k + 1: Index(k) for k in range(one.rank)})
             return Reduce("sum", one.shape, (length, *whole.reduced), body)
-    return Reduce("sum", one.shape, (length,), Read(one, identity(one.shape)))  # the same in each iteration
+    at = identity(one.shape)
+    return Reduce("sum", one.shape, (length,), Read(whole, at if whole is one else (Index(one.rank), *at)))
 
 
 def _scattered(shape: Shape, added: Element, length: Element, found: Mapping[Array, Array]) -> Array | None:
