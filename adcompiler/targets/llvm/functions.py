@@ -80,6 +80,7 @@ class Module:
         self.needs = needs or Needs()
         self.compiled: dict[str, str] = {}
         self.asking: set[str] = set()  # functions that may give up
+        self.words: dict[str, int] = {}  # the numbers of the words that hold the parameters of `run`
         vectors = self.needs.vectors
         self.lanes = 1 if vectors is None else vectors.lanes("double" if self.needs.doubles else "float")
 
@@ -104,7 +105,9 @@ class Module:
             # Arrays that are written have no aliases, whatever the program: see `cpu/compiled.py`.
             types = ("ptr noalias" if p.type == "ptr" else p.type for p in parts)
             params = ", ".join([*(f"{t} %p{k}" for k, t in enumerate(types)), "ptr %context"])
-            self.compiled[name] = inside.definition(f"internal void @{name}({params})", "ret void")
+            # LLVM would inline it, and simplify it again as a part of its caller.
+            apart = " noinline" if caller.of_blocks else ""
+            self.compiled[name] = inside.definition(f"internal void @{name}({params}){apart}", "ret void")
             self.asking |= {name} if inside.gives_up else set()
         caller.lines.append(f"call void @{name}({', '.join([*map(str, parts), 'ptr %context'])})")
         if name in self.asking:
@@ -118,15 +121,22 @@ class Module:
         name = f"share{len(self.compiled)}"
         self.compiled[name] = ""
         inside = self.function(name)
-        slots = [inside.load("%data", k, p.type) for k, p in enumerate(parts)]
-        inside.lines.append(f"%context = load ptr, ptr {inside.slot('%data', len(parts))}")
-        texts = iter([s.text for s in slots])
+        for k, kept in enumerate(("words", "context")):
+            inside.lines.append(f"%{kept} = load ptr, ptr {inside.slot('%data', k)}")
+        own = list(dict.fromkeys(p for p in parts if p.text.startswith("%") and p.text not in self.words))
+        given = {p.text: inside.load("%data", k, p.type).text for k, p in enumerate(own, 2)}
+        given |= {p.text: p.text for p in parts if not p.text.startswith("%")}
+        for p in parts:
+            if p.text not in given:
+                given[p.text] = inside.load("%words", self.words[p.text], p.type).text
+        texts = iter([given[p.text] for p in parts])
         for variable, value in known.items():
             inside.bind(variable, value.named(texts))
+        inside.in_program = caller.depth > 0
         inside.over_blocks(loop, Value("%first", "i64"), Value("%stop", "i64"))
         head = f"internal i1 @{name}(i64 %first, i64 %stop, ptr %data) noinline"
         self.compiled[name] = inside.definition(head, "ret i1 false", "ret i1 true")
-        caller.launch(name, parts, caller.value(loop.stop))
+        caller.launch(name, [Value("%words", "ptr"), Value("%context", "ptr"), *own], caller.value(loop.stop))
 
     def text(self, entry: str) -> str:
         """The module as LLVM IR."""
@@ -149,6 +159,8 @@ class Function(Variables):
         self.widened: Collection[str] = ()  # rows with adjacent lanes
         self.depth = 0  # the depth of loops whose iterations end with a poll
         self.inside = False  # whether inside a loop over elements
+        self.in_program = False  # whether called in iterations of a program loop
+        self.of_blocks = False  # whether in a loop over blocks that runs once
         self.results: list[Argument] = []
         self.kept: set[str] = set()  # results, whose memory belongs to the caller
 
@@ -211,6 +223,8 @@ class Function(Variables):
             self.of_program(loop, first, stop)
         elif loop.kind == "blocks" and self.module.is_coarse(loop.body):
             self.over_blocks(loop, first, stop)
+        elif loop.kind == "blocks":
+            self.of_partial_sums(loop, first, stop)
         else:
             self.of_arrays(loop, first, stop)
 
@@ -227,7 +241,15 @@ class Function(Variables):
 
     def over_blocks(self, loop: For, first: Value, stop: Value) -> None:
         """A loop whose iterations call the function of a nest."""
+        self.of_blocks = not (self.depth or self.in_program)
         with self.iterations(first, stop) as iteration, self.polled(POLL_ELEMENTS // 4):
+            self.iteration(loop.axis, iteration, loop.body)
+        self.of_blocks = False
+
+    def of_partial_sums(self, loop: For, first: Value, stop: Value) -> None:
+        """A loop over the few partial sums of blocks, in order: as one loop, which takes no poll."""
+        hint = self.needs.hint('vectorize.enable", i1 false', 'unroll.disable"')
+        with self.iterations(first, stop, hint) as iteration:
             self.iteration(loop.axis, iteration, loop.body)
 
     def of_arrays(self, loop: For, first: Value, stop: Value) -> None:

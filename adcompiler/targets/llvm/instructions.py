@@ -547,9 +547,8 @@ class Instructions:
         """Call the function of a loop over blocks: directly, or as a parallel region of the pool (`pool.py`)
         if there are several blocks. Its variables are passed in slots."""
         slots = f"%slots_{name}"
-        given = [*parts, Value("%context", "ptr")]
-        self.stack.append(f"{slots} = alloca [{len(given)} x i64]")
-        for k, value in enumerate(given):
+        self.stack.append(f"{slots} = alloca [{len(parts)} x i64]")
+        for k, value in enumerate(parts):
             self.lines.append(f"store {value}, ptr {self.slot(slots, k)}")
         here, there, after = (f"{name}_{where}" for where in ("here", "there", "after"))
         alone = self.emit("icmp eq i64 %launch, 0", "i1")

@@ -73,36 +73,44 @@ class KernelSource(NamedTuple):
 def translated(source: KernelSource, contiguous: bool) -> Code:
     """The function `entry(self, arguments, count)` as LLVM IR: unbox, compute, box.
 
-    It returns False if arrays that must be contiguous are not. For the fast path there is `packed(words,
-    context, launch, threads)`: its parameters are words (for an array, the address and lengths), and results
-    become the following words. It returns whether it gave up: allocation failed, or a signal handler raised.
+    It returns False if arrays that must be contiguous are not. It calls `packed(words, context, launch,
+    threads)`, as the fast path does: its parameters are words (for an array, the address and lengths), and
+    results become the following words. That returns whether it gave up: allocation failed, or a signal
+    handler raised.
     """
     module = _module(source)
+    given = [_unnamed(p, contiguous) for p in source.params]
+    results = _define_run(module, source, given)
+    parts = [p for g in given for p in g.parts]
+    linkage = "" if contiguous else "internal "
+    packed = _packed(module, source, parts, f"{linkage}i1 @packed")
+    entry = _entry(module, source, results, contiguous)
+    exported = ("entry", "packed") if contiguous else ("entry",)
+    return Code(module.text(f"{packed}\n{entry}"), frozenset(module.needs.externals), exported)
+
+
+def _entry(
+    module: Module, source: KernelSource, results: Sequence[Value | ArrayValue], contiguous: bool
+) -> str:
+    """The function that Python calls."""
     code = Function(module)
     count = len(source.params) + 2 * bool(source.shared)
     with code.when(code.emit(f"icmp ne i64 %count, {count}", "i1")):
         code.lines.append(f"ret {code.call('PyErr_BadArgument', 'i64', [])}")
         code.begin(f"{code.label()}_never")
-    given = [(code.load("%args", k, "i64"), param) for k, param in enumerate(source.params)]
-    _insist(code, [(array, p) for array, p in given if p.rank] if contiguous else [])
-    for value, param in given:
-        array = param.rank and _array(code, value, param, contiguous)
-        code.bind(param.name, array or _number(code, value, param.dtype))
-    if source.shared:
-        for k, name in enumerate(("launch", "threads"), len(source.params)):
-            code.lines.append(f"%{name} = add {_number(code, code.load('%args', k, 'i64'), 'i64')}, 0")
+    objects = [code.load("%args", k, "i64") for k in range(count)]
+    first = _unboxed(code, source.params, objects, contiguous)
+    shared = [_number(code, value, "i64") for value in objects[len(source.params) :]] or [
+        literal(0),
+        literal(1),
+    ]
     with code.when(code.emit(f"icmp ne {code.call('PyErr_Occurred', 'i64', [])}, 0", "i1")):
         code.lines.append("ret i64 0")
         code.begin(f"{code.label()}_never")
-    bound = [code.bound(p.name) for p in source.params]
-    parts = [p for b in bound for p in b.parts]
-    results = _define_run(module, source, bound)
-    words = sum(len(r.parts) for r in results)
-    code.stack.append(f"%results = alloca [{max(words, 1)} x i64]")
+    code.stack.append(f"%words = alloca [{first + sum(len(r.parts) for r in results) or 1} x i64]")
     context(code, any(p.rank for p in source.params))
-    extra = [Value("%launch", "i64"), Value("%threads", "i64")] if source.shared else []
-    passed = [*parts, *extra, Value("%results", "ptr"), Value("%context", "ptr")]
-    failed = code.emit(f"call i1 @run({_listed(passed)})", "i1")
+    passed = [Value("%words", "ptr"), Value("%context", "ptr"), *(shared or (literal(0), literal(1)))]
+    failed = code.emit(f"call i1 @packed({_listed(passed)})", "i1")
     restored(code)
     with code.when(failed):
         with code.when(code.emit(f"icmp ne {code.call('PyErr_Occurred', 'i64', [])}, 0", "i1")):
@@ -110,13 +118,32 @@ def translated(source: KernelSource, contiguous: bool) -> Code:
             code.begin(f"{code.label()}_never")
         code.lines.append(f"ret {code.call('PyErr_NoMemory', 'i64', [])}")
         code.begin(f"{code.label()}_never")
-    made = _boxed_all(code, results)
-    functions = {"entry": code.definition("i64 @entry(i64 %self, ptr %args, i64 %count)", f"ret {made}")}
-    if contiguous:
-        functions["packed"] = _packed(module, source, parts, "i1 @packed")
-    return Code(
-        module.text("\n".join(functions.values())), frozenset(module.needs.externals), tuple(functions)
-    )
+    made = _boxed_all(code, results, first)
+    return code.definition("i64 @entry(i64 %self, ptr %args, i64 %count)", f"ret {made}")
+
+
+def _unboxed(code: Function, params: Sequence[Param], objects: Sequence[Value], contiguous: bool) -> int:
+    """Write the words of parameters, given as Python objects; returns their number. Returns False to Python
+    if an array is not contiguous and aligned, where that is demanded."""
+    numbers: list[tuple[int, Value, Dtype]] = []
+    guards: list[Value] = []
+    first = 0
+    for param, given in zip(params, objects, strict=False):
+        if not param.rank:
+            numbers.append((first, given, param.dtype))
+            first += 1
+            continue
+        unpack = _unpacking(code.module, param.rank, contiguous)
+        size, place = literal(NUMPY[param.dtype].itemsize), Value(code.slot("%words", first), "ptr")
+        guards.append(code.emit(f"call i1 @{unpack}({given}, {size}, {place})", "i1"))
+        first += 1 + param.rank * (1 if contiguous else 2)
+    if guards and contiguous:
+        with code.when(code.emit(f"xor {code.both('and', guards)}, true", "i1")):
+            code.lines.append(f"ret {code.call('PyBool_FromLong', 'i64', [literal(0)])}")
+            code.begin(f"{code.label()}_never")  # unreachable after a return
+    for word, given, dtype in numbers:
+        code.lines.append(f"store {_number(code, given, dtype)}, ptr {code.slot('%words', word)}")
+    return first
 
 
 def for_words(source: KernelSource, name: str) -> Code:
@@ -125,7 +152,7 @@ def for_words(source: KernelSource, name: str) -> Code:
     module = _module(source)
     given = [_unnamed(p) for p in source.params]
     _define_run(module, source, given)
-    parts = [part for g in given for part in g.parts]
+    parts = [p for g in given for p in g.parts]
     text = module.text(_packed(module, source, parts, f"i32 @{name}"))
     return Code(text, frozenset(module.needs.externals), (name,))
 
@@ -136,13 +163,14 @@ def _module(source: KernelSource) -> Module:
     return module
 
 
-def _unnamed(param: Param) -> Value | ArrayValue:
+def _unnamed(param: Param, contiguous: bool = True) -> Value | ArrayValue:
     """A parameter of a type; of an array, the lengths that are known are constants."""
     kind = TYPES[param.dtype]
     if not param.rank:
         return Value("%given", kind)
     shape = tuple(Value("%given", "i64") if n is None else literal(n) for n in param.lengths)
-    return ArrayValue(Value("%given", "ptr"), kind, shape, None)
+    strides = None if contiguous else tuple(Value("%given", "i64") for _ in shape)
+    return ArrayValue(Value("%given", "ptr"), kind, shape, strides)
 
 
 def context(code: Instructions, releases: bool | Value) -> None:
@@ -166,11 +194,11 @@ def restored(code: Instructions) -> None:
         code.call("PyEval_RestoreThread", "void", [state])
 
 
-def _boxed_all(code: Function, results: Sequence[Value | ArrayValue]) -> Value:
-    """The list of results: numbers, and the bytes and lengths of arrays that the kernel allocates."""
-    slots = iter(
-        [code.load("%results", k, p.type) for k, p in enumerate(p for r in results for p in r.parts)]
-    )
+def _boxed_all(code: Function, results: Sequence[Value | ArrayValue], first: int) -> Value:
+    """The list of results, which begin with the word `first`: numbers, and the bytes and lengths of arrays
+    that the kernel allocates."""
+    parts = [p for r in results for p in r.parts]
+    slots = iter([code.load("%words", k, p.type) for k, p in enumerate(parts, first)])
     made = code.call("PyList_New", "i64", [literal(len(results))])
     for k, result in enumerate(results):
         words = [next(slots) for _ in result.parts]
@@ -204,9 +232,10 @@ def _packed(module: Module, source: KernelSource, parts: Sequence[Value], head: 
     """`run` with parameters in words, the context of a call (`polls.py`), and threads: see `KernelSource`."""
     code = Function(module)
     given = [code.load("%words", k, p.type) for k, p in enumerate(parts)]
-    extra = [Value("%launch", "i64"), Value("%threads", "i64")] if source.shared else []
+    extra = [Value(f"%{name}", "i64") for name in ("launch", "threads")] if source.shared else []
     results = Value(code.slot("%words", len(parts)), "ptr")
-    failed = code.emit(f"call i1 @run({_listed([*given, *extra, results, Value('%context', 'ptr')])})", "i1")
+    extra += [Value("%words", "ptr"), results, Value("%context", "ptr")]
+    failed = code.emit(f"call i1 @run({_listed([*given, *extra])})", "i1")
     if head.startswith("i32"):
         failed = code.emit(f"zext {failed} to i32", "i32")
     return code.definition(f"{head}(ptr %words, ptr %context, i64 %launch, i64 %threads)", f"ret {failed}")
@@ -219,7 +248,8 @@ def _define_run(
     parameters do not alias; program loops are inside. Returns the results."""
     parts = [p for g in given for p in g.parts]
     inside = module.function("run")
-    names = iter([f"%p{k}" for k in range(len(parts))])
+    module.words = {f"%p{k}": k for k in range(len(parts))}
+    names = iter(module.words)
     for param, value in zip(source.params, given, strict=True):
         inside.bind(param.name, value.named(names))
     inside.run("run", given)
@@ -230,10 +260,9 @@ def _define_run(
     for k, part in enumerate(p for r in results for p in r.parts):
         inside.lines.append(f"store {part}, ptr {inside.slot('%results', k)}")
     extra = ["i64 %launch", "i64 %threads"] if source.shared else []
+    extra += ["ptr %words", "ptr noalias %results", "ptr %context"]
     types = ("ptr noalias" if p.type == "ptr" else p.type for p in parts)
-    params = ", ".join(
-        [*(f"{t} %p{k}" for k, t in enumerate(types)), *extra, "ptr noalias %results", "ptr %context"]
-    )
+    params = ", ".join([*(f"{t} %p{k}" for k, t in enumerate(types)), *extra])
     if sum(isinstance(r, ArrayValue) for r in results) > len(inside.kept):
         raise UnsupportedError("a result that is an array of the caller")
     for name in (n for n in inside.heap if n not in inside.kept):  # in order: text is the cache key
@@ -270,55 +299,32 @@ def boxed(code: Instructions, value: Value) -> Value:
     return code.call(function, "i64", [code.cast(value, "i64")])
 
 
-def _array(code: Function, given: Value, param: Param, contiguous: bool) -> ArrayValue:
-    """An array value from a NumPy array, whose header has: data, rank, lengths, strides in bytes."""
-    head = _head(code, given)
-    data, _, lengths, strides = (_word(code, head, k) for k in range(4))
-    shape, steps = (tuple(_word(code, at, k) for k in range(param.rank)) for at in (lengths, strides))
-    shape = tuple(s if n is None else literal(n) for n, s in zip(param.lengths, shape, strict=True))
-    place = code.emit(f"inttoptr {data} to ptr", "ptr")
-    return ArrayValue(place, TYPES[param.dtype], shape, None if contiguous else steps)
+def _unpacking(module: Module, rank: int, contiguous: bool) -> str:
+    """The function that writes the words of an array of a rank: its address and lengths, and its strides
+    unless it has to be contiguous. It returns whether it is contiguous and aligned. A NumPy array's header
+    has: data, rank, lengths, strides in bytes.
 
-
-def _insist(code: Function, given: Sequence[tuple[Value, Param]]) -> None:
-    """Return False to Python if an array is not contiguous and aligned."""
-    if not given:
-        return
-    sizes = [literal(NUMPY[p.dtype].itemsize) for _, p in given]
-    guards = [
-        code.emit(f"call i1 @{_contiguous(code.module, p.rank)}({array}, {size})", "i1")
-        for (array, p), size in zip(given, sizes, strict=True)
-    ]
-    with code.when(code.emit(f"xor {code.both('and', guards)}, true", "i1")):
-        code.lines.append(f"ret {code.call('PyBool_FromLong', 'i64', [literal(0)])}")
-        code.begin(f"{code.label()}_never")  # unreachable after a return
-
-
-def _contiguous(module: Module, rank: int) -> str:
-    """The function that tests whether an array of a rank is contiguous and aligned. It is shared: each
-    inlined copy would take as much compile time as a loop."""
-    name = f"contiguous{rank}"
+    Arrays share it: each inlined copy would take as much compile time as a loop.
+    """
+    name = f"unpack{rank}"
     if name not in module.compiled:
         code = Function(module)
-        head = _head(code, Value("%array", "i64"))
+        head = code.emit(f"add i64 %array, {object.__basicsize__}", "i64")  # of NumPy's own fields
         data, _, lengths, strides = (_word(code, head, k) for k in range(4))
+        counts, steps = ([_word(code, at, k) for k in range(rank)] for at in (lengths, strides))
+        for k, word in enumerate((data, *counts, *(() if contiguous else steps))):
+            code.lines.append(f"store {word}, ptr {code.slot('%place', k)}")
         rest = code.emit(f"and {data}, {code.emit('sub i64 %size, 1', 'i64').text}", "i64")
         guards, empty, expected = [], [], Value("%size", "i64")
-        for d in reversed(range(rank)):
-            n, step = _word(code, lengths, d), _word(code, strides, d)
+        for n, step in zip(reversed(counts), reversed(steps), strict=True):
             alone = code.emit(f"icmp sle {n}, 1", "i1")
             guards.append(code.both("or", [alone, code.emit(f"icmp eq {step}, {expected.text}", "i1")]))
             empty.append(code.same(n, 0))  # strides of empty arrays are arbitrary
             expected = code.emit(f"mul {expected}, {n.text}", "i64")
         beside = code.both("or", [*empty, code.both("and", guards)])
-        text = f"internal i1 @{name}(i64 %array, i64 %size) noinline"
+        text = f"internal i1 @{name}(i64 %array, i64 %size, ptr %place) noinline"
         module.compiled[name] = code.definition(text, f"ret {code.both('and', [code.same(rest, 0), beside])}")
     return name
-
-
-def _head(code: Function, given: Value) -> Value:
-    """The address of a NumPy array's header."""
-    return code.emit(f"add {given}, {object.__basicsize__}", "i64")
 
 
 def _word(code: Function, address: Value, k: int) -> Value:
