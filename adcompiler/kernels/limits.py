@@ -12,7 +12,7 @@ ADDING_ITERATIONS = 64
 LONGEST_BLOCK = 2**62  # iterations of a block that is a whole loop, of a length that the program computes
 # Points from which blocks run in parallel: fewer take less time than threads take to wake.
 PARALLEL_POINTS = 65536
-# Points of an iteration of a nest from which loops inside it poll: milliseconds until Ctrl-C.
+# Points of a block of a nest from which loops inside it poll: milliseconds until Ctrl-C.
 POLLED_POINTS = 1 << 22
 
 # Elements of a row that may be kept in registers, where its length is known; others are spilled.

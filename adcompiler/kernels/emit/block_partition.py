@@ -112,6 +112,11 @@ class Partition:
         """Whether the program computes the number of iterations."""
         return is_computed(self.loop.size)
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the lengths of a call tell how many points a block has."""
+        return not (self.is_computed or any(map(computed, _domains(self.loop))))
+
     def _planned(self) -> Plan:
         """The number of blocks, iterations per block, total points and points per iteration, by the lengths
         of a call."""
@@ -186,12 +191,16 @@ def _quotient(x: Expr, y: Expr) -> Expr:
 
 
 def _inside(loop: Loop) -> list[Shape]:
+    """For each task, the lengths of the loops inside a nest that are not computed."""
+    return [tuple(n for n in domain if not computed((n,))) for domain in _domains(loop)]
+
+
+def _domains(loop: Loop) -> list[Shape]:
     """For each task, the lengths of the loops inside a nest."""
-    domains = (
-        piece(t.array) if is_product(t.array) else [t.array.domain[axis] for axis in t.order[1:]]
+    return [
+        tuple(piece(t.array) if is_product(t.array) else [t.array.domain[axis] for axis in t.order[1:]])
         for t in loop.tasks
-    )
-    return [tuple(n for n in domain if not computed((n,))) for domain in domains]
+    ]
 
 
 def _often(kernel: Kernel, k: int) -> Shape:

@@ -37,7 +37,7 @@ class Mode(NamedTuple):
     """The variant a kernel is compiled as.
 
     divided program loops divide their iterations among threads low_trips loops in their iterations are short
-    (`short_loops.py`) polled an iteration of a nest has so many points that loops inside it poll for signals
+    (`short_loops.py`) polled a block of a nest has so many points that loops inside it poll for signals
     """
 
     divided: bool = False
@@ -94,7 +94,8 @@ class CpuKernel:
         results: list[Dtype] = [v.dtype for v in plan.returned]
         results += ["i64"] * plan.stamps
         how = self.precise, written, self.mode.polled, self.mode.low_trips
-        return KernelSource(tuple(kernel.transformed.values()), params, results, shared, *how)
+        short = [f"nest{k}" for k, p in enumerate(self.partitions) if p.is_bounded]
+        return KernelSource(tuple(kernel.transformed.values()), params, results, shared, *how, short=short)
 
     @cached_property
     def native(self) -> Native | None:
@@ -165,7 +166,7 @@ class CpuKernel:
         return CpuKernel(self.made, self.precise, self.threads, Mode(divided=True))
 
     def polls(self, sizes: Sequence[int]) -> bool:
-        """Whether an iteration of a nest has so many points that loops inside it poll."""
+        """Whether a block of a nest has so many points that loops inside it poll."""
         return self.layout(tuple(sizes))[3]
 
     def layout(self, sizes: tuple[int, ...]) -> Layout:
@@ -173,7 +174,7 @@ class CpuKernel:
         cuts = [partition.plan(sizes) for partition in self.partitions]
         blocks = tuple([n for count, rows, _, _ in cuts for n in (count, rows)])
         long = sum(points for _, _, points, _ in cuts) >= PARALLEL_POINTS
-        heavy = any(points > POLLED_POINTS for _, _, _, points in cuts)
+        heavy = any(min(rows * points, total) > POLLED_POINTS for _, rows, total, points in cuts)
         needed = [
             (shape(sizes) if nest is None else (blocks[2 * nest], *shape(sizes)), dtype)
             for nest, shape, dtype in self.shapes

@@ -74,7 +74,8 @@ class Module:
         needs: Needs | None = None,
     ) -> None:
         self.shared = shared
-        self.heavy = False  # whether iterations of nests are so long that loops inside them poll
+        self.heavy = False  # whether blocks of nests are so long that loops inside them poll
+        self.short: Sequence[str] = ()  # nests that poll only after each block, unless blocks are
         self.low_trips = False  # whether loops in iterations of program loops are short
         self.definitions = {f.name: f for f in functions}
         self.needs = needs or Needs()
@@ -159,6 +160,7 @@ class Function(Variables):
         self.widened: Collection[str] = ()  # rows with adjacent lanes
         self.depth = 0  # the depth of loops whose iterations end with a poll
         self.inside = False  # whether inside a loop over elements
+        self.short = False  # whether its caller polls often enough
         self.in_program = False  # whether called in iterations of a program loop
         self.of_blocks = False  # whether in a loop over blocks that runs once
         self.results: list[Argument] = []
@@ -174,7 +176,7 @@ class Function(Variables):
         totals = {n + LANE for s in function.body if isinstance(s, Lanes) for n in s.totals}
         stored = assigned(*function.body)
         self.changing = {name for name, count in stored.items() if count > 1} - axes | totals
-        self.rounded, self.widened = function.rounded, function.wide
+        self.rounded, self.widened, self.short = function.rounded, function.wide, name in self.module.short
         if self.changing:
             self.types = types_of_kernel(function, [type_of(a) for a in args]).variables
         self.body(function.body)
@@ -254,9 +256,9 @@ class Function(Variables):
 
     def of_arrays(self, loop: For, first: Value, stop: Value) -> None:
         """A loop over elements. An outermost one runs in strips; in an iteration of a program loop, which
-        ends with a poll, it counts its work instead. Inner loops do not poll, unless iterations are
-        `heavy`."""
-        if self.inside:
+        ends with a poll, it counts its work instead. Inner loops do not poll, and neither do loops of short
+        blocks, unless blocks are `heavy`."""
+        if self.inside or (self.short and not self.module.heavy):
             self.elements(loop, first, stop)
             return
         self.inside, weight = not self.module.heavy, self.weight(loop.body, {loop.axis})

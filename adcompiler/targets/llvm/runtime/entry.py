@@ -57,7 +57,8 @@ class KernelSource(NamedTuple):
     """A kernel's functions after all transforms, the parameters and result types of its `run`, and the nests
     whose blocks may run in parallel. If there are any, `run` takes two more numbers: the address of the
     pool's `launch` and the number of threads; or 0 and 1. A `precise` kernel, or one without arrays, uses the
-    scalar C library for all mathematics. The parameters from number `written` on are outputs."""
+    scalar C library for all mathematics. The parameters from number `written` on are outputs. Blocks of the
+    nests `short` have few points, unless the kernel is `heavy`."""
 
     functions: tuple[loopir.Function, ...]
     params: Sequence[Param]
@@ -65,9 +66,10 @@ class KernelSource(NamedTuple):
     shared: Sequence[str] = ()
     precise: bool = False
     written: int = 0
-    heavy: bool = False  # whether loops inside the iterations of nests poll
+    heavy: bool = False  # whether loops inside blocks poll
     low_trips: bool = False  # whether loops in iterations of program loops are short
     located: bool = False  # whether instructions have the marks of the loop IR
+    short: Sequence[str] = ()
 
 
 def translated(source: KernelSource, contiguous: bool) -> Code:
@@ -159,7 +161,7 @@ def for_words(source: KernelSource, name: str) -> Code:
 
 def _module(source: KernelSource) -> Module:
     module = Module(source.functions, source.shared, _needs(source))
-    module.heavy, module.low_trips = source.heavy, source.low_trips
+    module.heavy, module.low_trips, module.short = source.heavy, source.low_trips, source.short
     return module
 
 
