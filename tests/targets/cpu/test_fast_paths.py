@@ -148,7 +148,7 @@ def test_any_other_call_is_as_without_a_door(other, before):
 
 ERRORS = {
     "too few": (lambda f: f(np.ones(3)), "missing y"),
-    "too many": (lambda f: f(np.ones(3), np.zeros(3, int), 1.0), "given 3 arguments"),
+    "too many": (lambda f: f(np.ones(3), np.zeros(3, int), 1.0), "got 3 arguments"),
     "unknown name": (lambda f: f(np.ones(3), z=1.0), "'z'"),
     "no number": (lambda f: f(np.ones(3), "2"), "not a number"),
     "complex": (lambda f: f(np.ones(3), 1j * np.ones(3)), "complex128"),
