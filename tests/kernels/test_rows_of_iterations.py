@@ -90,7 +90,7 @@ def test_iterations_of_loops_have_rows():
     adc.check_grad(adc.grad(f, ("x", "W", "V")), *args)
 
 
-@pytest.mark.parametrize("n", [1, 7, 100])
+@pytest.mark.parametrize("n", [1, 7])
 def test_softmax_of_several_rows(n):
     backends(program(SOFTMAX), [np.random.default_rng(n).standard_normal((n, 9))])
     prove(program(SOFTMAX), [np.random.default_rng(n).standard_normal((min(n, 3), 4))])

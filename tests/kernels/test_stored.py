@@ -39,6 +39,7 @@ def functions(f: adc.Function, name: str) -> int:
     return f.show("kernel").count(f"math.{name}(")
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("make", [layers, rows])
 def test_each_layer_is_computed_few_times(make):
     """One in a nest of its own would be computed in each nest behind it."""
