@@ -37,7 +37,7 @@ def test_gradients_are_slopes():
     """Where a backward pass is not refused its gradients are right: no change in place is overlooked."""
     values = [np.array([0.7, 1.6, 0.4]), np.array([1.2, -0.9, 0.3])]
     checked = 0
-    for seed in range(120):
+    for seed in range(60):
         made = program(seed, smooth=True)
         total, leaves = loss(made, values)
         if total is None or not total.requires_grad or abs(total.item()) > 1e3:
@@ -51,7 +51,7 @@ def test_gradients_are_slopes():
             got = np.zeros(3) if g is None else g.value
             expected = [slope(made, values, k, i) for i in range(3)]
             np.testing.assert_allclose(got, expected, rtol=2e-4, atol=1e-5, err_msg=f"{seed}\n{made}")
-    assert checked > 40
+    assert checked > 20
 
 
 def outcome(made, mode):

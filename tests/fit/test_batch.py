@@ -154,7 +154,7 @@ def test_bits_do_not_depend_on_threads():
 
 def test_more_fits_than_are_computed_at_once(monkeypatch):
     """New fits take the places of those that have ended."""
-    y, start = data(decay, 150)
+    y, start = data(decay, 60)
     whole = adc.fit.batch(decay, X, y, start)
     monkeypatch.setattr(batch_waves, "FEWEST_WAVE_FITS", 16)
     monkeypatch.setattr(batch_waves, "MOST_WAVE_FITS", 32)

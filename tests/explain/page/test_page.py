@@ -234,6 +234,7 @@ def test_the_assembly_has_the_places_of_its_statements():
     assert not any(line.marks for line in tab.lines if line.text.endswith(":"))
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("stage", ["ir", "forward"])
 @pytest.mark.parametrize("text", [MISRA, LOOP, "where(a > 0, a**2, -a) * 2.0**(-b)"])
 def test_programs_are_printed_as_show_prints_them(text, stage):

