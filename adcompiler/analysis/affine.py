@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import reduce
 
 from adcompiler.analysis.limits import MOST_TERMS
-from adcompiler.ir.nodes import Apply, Const, Element, Size, const, is_const
+from adcompiler.ir.nodes import Apply, Const, Element, Index, Size, const, is_const
+from adcompiler.ir.walk import elements_of
 from adcompiler.ops.build import apply
 
 Atom = Element | None  # None stands for 1
@@ -116,3 +117,20 @@ def shifted(element: Element) -> tuple[Element | None, int]:
         case Apply(op="subtract", args=(x, Const(value=value))):
             return x, -int(value)
     return element, 0
+
+
+def is_counter(element: Element) -> bool:
+    """Whether loops count a number from iteration to iteration: it follows from indices and lengths, with
+    quotients and remainders of affine forms by the same number everywhere."""
+    if element.dtype != "i64" or not element.axes:
+        return False
+    for e in elements_of((element,)):
+        match e:
+            case Apply(op="floor_divide" | "remainder", args=(x, y)):
+                if y.axes or any(a.axes and not isinstance(a, Index) for a in linear(x).atoms):
+                    return False
+            case Apply(op="add" | "subtract" | "multiply" | "negative") | Index() | Size() | Const():
+                continue
+            case _:
+                return False
+    return True

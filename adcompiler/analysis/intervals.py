@@ -92,9 +92,21 @@ def _iterations(form: Linear, ranges: Ranges) -> list[Linear]:
         if atom in ranges:
             found[atom] = ranges[atom].last
             work.extend(found[atom].terms)
-        elif _remainder(atom):
+        elif _remainder(atom) or _scaled(atom) or _quotient(atom):
             work.extend(e for e in elements_of((atom,)) if e in ranges)
-    return list(found.values())
+    return [*found.values(), *(f for last in found.values() for f in _factors(last))]
+
+
+def _factors(last: Linear) -> Iterator[Linear]:
+    """Forms that are nonnegative because a loop over several axes at once iterates: each is one or longer."""
+    for atom, factor in last.terms.items():
+        if last.terms.get(None) == -1 and factor == 1 and len(last.terms) == 2:
+            work = [atom]
+            for part in work:
+                if isinstance(part, Apply) and part.op == "multiply":
+                    work += part.args
+                elif isinstance(part, Size) and part is not atom:
+                    yield linear(part) - linear_constant(1)
 
 
 def _moduli(form: Linear) -> set[Element]:
@@ -125,6 +137,12 @@ def _least(atom: Element, ranges: Ranges) -> Linear | None:
     modulus, numerator = _remainder(atom), _numerator(atom)
     if modulus is not None and numerator is not None and numerator.value < 0:
         return linear(modulus) + linear(numerator)
+    if (parts := _scaled(atom)) is not None:
+        least = lowest(linear(parts[0]), ranges)
+        return None if least is None else _times(least, parts[1])
+    if (parts := _quotient(atom)) is not None:
+        least = lowest(linear(parts[0]), ranges)
+        return linear_constant(0) if least is not None and _is_nonnegative(least) else None
     return linear_constant(0) if atom in ranges or modulus else None
 
 
@@ -132,6 +150,10 @@ def _most(atom: Element, ranges: Ranges, positive: frozenset[Element]) -> Linear
     """An upper bound of an index (times its step), or of a remainder: a remainder by 0 is 0."""
     if atom in ranges:
         return ranges[atom].last
+    for parts, times in ((_scaled(atom), _times), (_quotient(atom), _over)):
+        if parts is not None:
+            least = lowest(linear(parts[0]) * -1, ranges, positive)
+            return None if least is None else times(least * -1, parts[1])
     modulus = _remainder(atom)
     if modulus is None:
         return None
@@ -150,6 +172,43 @@ def _remainder(atom: Element) -> Element | None:
         modulus = atom.args[1]
         if isinstance(modulus, Size) or (is_const(modulus) and modulus.value > 0):
             return modulus
+    return None
+
+
+def _scaled(atom: Element) -> tuple[Element, Element] | None:
+    """An index and the length by which it is multiplied, as in places on several axes at once."""
+    match atom:
+        case Apply(op="multiply", args=(x, y)) if x.axes and not y.axes and _is_length(y):
+            return x, y
+        case Apply(op="multiply", args=(x, y)) if y.axes and not x.axes and _is_length(x):
+            return y, x
+    return None
+
+
+def _quotient(atom: Element) -> tuple[Element, Element] | None:
+    """An index and the size by which it is divided."""
+    match atom:
+        case Apply(op="floor_divide", args=(x, Size() as y)) if x.axes:
+            return x, y
+    return None
+
+
+def _times(form: Linear, length: Element) -> Linear:
+    """A form of sizes times a length."""
+    made = linear_constant(0)
+    for atom, factor in form.terms.items():
+        made += linear(length if atom is None else apply("multiply", atom, length)) * factor
+    return made
+
+
+def _over(form: Linear, size: Element) -> Linear | None:
+    """The most that the quotient of an index below q times a size, the last of a loop that iterates, and that
+    size may be: q - 1."""
+    for atom in form.atoms:
+        match atom:
+            case Apply(op="multiply", args=(q, last)) if last is size:
+                rest = form - Linear({atom: 1})
+                return linear(q) - linear_constant(1) if rest.constant == -1 else None
     return None
 
 

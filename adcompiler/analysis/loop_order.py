@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from adcompiler.analysis.affine import linear
 from adcompiler.analysis.limits import SHORT_ITERATIONS
 from adcompiler.ir.nodes import Accumulate, Array, Const, Element, Index, Input, Read, Reduce, is_const
 from adcompiler.ir.walk import elements_of, is_computed
@@ -30,17 +31,14 @@ def loop_order(array: Array) -> tuple[int, ...]:
     result comes first.
     """
     axes = [k for k, n in enumerate(array.domain) if not is_const(n, 1)]
-    accesses = [tuple(k for k in range(array.rank) if k in axes)]
-    if isinstance(array, Accumulate):
-        accesses = []
-    for element in elements_of(array.elements):
-        if isinstance(element, Read):
-            accesses.append(tuple(i.axis for i in element.args if isinstance(i, Index) and i.axis in axes))
+    places = [array.indices if isinstance(array, Accumulate) else tuple(map(Index, range(array.rank)))]
+    places += [e.args for e in elements_of(array.elements) if isinstance(e, Read)]
+    accesses = [tuple(i.axis for i in at if isinstance(i, Index) and i.axis in axes) for at in places]
     order: list[int] = []
     for access in sorted(accesses, key=len, reverse=True):
         order.extend(k for k in access if k not in order)
     order.extend(k for k in axes if k not in order)
-    last = [access[-1] for access in accesses if len(access) > 1]
+    last = [axis for at in places if (axis := _contiguous(at, axes)) is not None]
     if last:
         innermost = max(reversed(order), key=last.count)
         order.remove(innermost)
@@ -52,12 +50,26 @@ def loop_order(array: Array) -> tuple[int, ...]:
     return _hoisting(array, order, last)
 
 
+def _contiguous(at: Sequence[Element], axes: Sequence[int]) -> int | None:
+    """The axis along which an access to rows of several elements goes: it moves the last index by one from
+    iteration to iteration, and no other; of plain indices alone, the last axis."""
+    rows, plain = at[:-1], [i.axis for i in at if isinstance(i, Index) and i.axis in axes]
+    beside = frozenset[int]().union(*(i.axes for i in rows))
+    own = at[-1].axes.intersection(axes) if rows else frozenset()
+    if len(own) == 1 and beside and not own & beside:
+        (axis,) = own
+        if linear(at[-1]).terms.get(Index(axis)) in (1, -1):
+            return axis
+    return plain[-1] if len(plain) > 1 else None
+
+
 def _hoisting(array: Array, order: Sequence[int], last: Sequence[int]) -> tuple[int, ...]:
     """`order` with the axes of loop-invariant parts first, so that inner loops do not repeat them.
 
     Such a part is costly and over two axes or more, or is an array of pairs that the loops can contract. The
     outermost axis remains an axis of the result, if it has any: else each block needs an array of partial
-    sums. The innermost axis remains one that accesses have `last`, if there is one.
+    sums. The innermost axis remains one that accesses have `last`, if there is one, and as many as before if
+    no part is costly.
     """
     found = {
         e.axes for e in elements_of(array.elements)
@@ -67,7 +79,9 @@ def _hoisting(array: Array, order: Sequence[int], last: Sequence[int]) -> tuple[
     if not chain or any(not small <= large for small, large in pairwise(chain)):
         return tuple(order)
     better = sorted(order, key=lambda k: -sum(k in axes for axes in chain))
-    contiguous = better[-1] in last or order[-1] not in last
+    costly = any(is_costly(e) for e in elements_of(array.elements) if e.axes in found)
+    least = 1 if costly else last.count(order[-1])
+    contiguous = last.count(better[-1]) >= least or order[-1] not in last
     return tuple(better if contiguous and (not array.rank or better[0] < array.rank) else order)
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import islice
 
+from adcompiler.analysis.affine import is_counter
 from adcompiler.analysis.loop_order import long_axes, loop_order
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -89,8 +90,9 @@ class _Hoist(Rewriter):
         """The largest parts that depend on fewer axes than the loops and take long; `known` tells which parts
         are costly."""
         kept = [
-            e for e in elements_of(array.elements) if 0 < len(e.axes) < count and not isinstance(e, Index)
-        ]
+            e for e in elements_of(array.elements)
+            if 0 < len(e.axes) < count and not (isinstance(e, Index) or is_counter(e))
+        ]  # fmt: skip
         fewer = set(kept)
         inner = {a for e in kept for a in e.args}
         users = {a for e in elements_of(array.elements) if e not in fewer for a in e.args} | set(

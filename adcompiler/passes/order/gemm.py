@@ -203,7 +203,7 @@ def _matrix(product: Product, group: Element, *ends: Axes) -> tuple[Array, bool]
     """A group of factors as matrices, and whether they are transposed, to match the layout of most arrays
     read."""
     cases = product.cases if set(product.cases) <= group.axes else ()
-    transposed = _along(group, ends[0]) > _along(group, ends[1])
+    transposed = _along(group, *ends) > _along(group, *reversed(ends))
     shape = [product.array.domain[a] for a in cases]
     places: dict[int, Element] = {a: Index(k) for k, a in enumerate(cases)}
     for axes in reversed(ends) if transposed else ends:
@@ -212,7 +212,9 @@ def _matrix(product: Product, group: Element, *ends: Axes) -> tuple[Array, bool]
     return closed(tuple(shape), substitute(group, places)), transposed
 
 
-def _along(group: Element, axes: Axes) -> int:
-    """The number of matrices in a group whose rows are contiguous along some of the axes."""
-    reads = (e.args[-1] for e in elements_of((group,)) if isinstance(e, Read) and len(e.args) > 1)
-    return sum(isinstance(last, Index) and last.axis in axes for last in reads)
+def _along(group: Element, axes: Axes, across: Axes) -> int:
+    """The number of matrices in a group whose rows are contiguous along some of the axes, and that depend on
+    some of the others."""
+    reads = (e for e in elements_of((group,)) if isinstance(e, Read) and len(e.args) > 1)
+    found = (e.args[-1] for e in reads if e.axes.intersection(across))
+    return sum(isinstance(last, Index) and last.axis in axes for last in found)

@@ -1,0 +1,63 @@
+"""Bounds of places on several axes at once, proved and tried: each index is inside for all lengths."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from adcompiler.analysis.affine import linear, linear_constant
+from adcompiler.analysis.intervals import never_negative, up_to
+from adcompiler.interpreter.reference import REAL, evaluate
+from adcompiler.ir.nodes import Element, Index, Size, const
+from adcompiler.ops.build import apply
+
+(B, T, H), (I, J, K) = map(Size, range(3)), map(Index, range(3))  # noqa: E741
+MOST = 4  # of each length that is tried
+
+
+def times(x: Element, y: Element) -> Element:
+    return apply("multiply", x, y)
+
+
+def plus(x: Element, y: Element) -> Element:
+    return apply("add", x, y)
+
+
+BT, BTH = times(B, T), times(times(B, T), H)
+FLAT = plus(times(plus(times(I, T), J), H), K)  # the place of (I, J, K)
+# An index, the length of its axis, the loops around, and whether it is inside.
+PLACES = {
+    "a row of a flattened axis": (plus(times(I, T), J), BT, (B, T), True),
+    "a place on three axes": (FLAT, BTH, (B, T, H), True),
+    "one further": (plus(FLAT, const(1, "i64")), BTH, (B, T, H), False),
+    "another length": (plus(times(I, H), J), BT, (B, T), False),
+    "the first of two axes": (apply("floor_divide", I, T), B, (BT,), True),
+    "the second of two axes": (apply("remainder", I, T), T, (BT,), True),
+    "the first of three": (apply("floor_divide", apply("floor_divide", I, H), T), B, (BTH,), True),
+    "the second of three": (apply("remainder", apply("floor_divide", I, H), T), T, (BTH,), True),
+    "axes in another order": (apply("floor_divide", I, B), B, (BT,), False),
+    "a remainder by another length": (apply("remainder", I, H), H, (BT,), False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_a_place_is_inside(name: str) -> None:
+    index, length, loops, inside = PLACES[name]
+    ranges = {Index(k): up_to(size) for k, size in enumerate(loops)}
+    room = linear(length) - linear(index) - linear_constant(1)
+    assert all(never_negative(form, ranges, ()) for form in (linear(index), room)) == inside
+    assert all(0 <= at < most for at, most in tried(index, length, loops)) == inside
+
+
+def tried(index: Element, length: Element, loops: tuple[Element, ...]) -> list[tuple[int, int]]:
+    """The index and the length of its axis in every iteration, for all short lengths."""
+    found = []
+    for sizes in product(range(MOST), repeat=3):
+        ends = evaluate(loops, (), {}, sizes, REAL, {})
+        for at in product(*(range(int(end)) for end in ends)):
+            known = {Index(k): i for k, i in enumerate(at)}
+            with np.errstate(divide="ignore"):  # a remainder by 0 is 0
+                found.append(tuple(map(int, evaluate((index, length), (), {}, sizes, REAL, known))))
+    return found
