@@ -16,12 +16,14 @@ from adcompiler.loopir.nodes import (
     Expr,
     For,
     If,
+    Literal,
     Node,
     Stmt,
     Store,
     Update,
     Var,
 )
+from adcompiler.loopir.rewrite import Rewriter
 from adcompiler.loopir.walk import (
     accesses,
     assigned,
@@ -64,6 +66,43 @@ def loop_variant(loop: For, also: Collection[str] = ()) -> set[str]:
             if not own.isdisjoint(read):
                 own.add(name)
     return own
+
+
+class Iteration(Rewriter):
+    """What changes in an iteration of a loop, and how. It rewrites expressions so that they depend on the
+    loop's counter and on variables from outside alone, if variables of the iteration have one value each."""
+
+    def __init__(self, loop: For) -> None:
+        inside = assigned(*loop.body)
+        self.axis = loop.axis
+        self.defined = {s.name: s.value for s in loop.body if isinstance(s, Assign) and inside[s.name] == 1}
+        stored = {at.array for s in statements(loop.body) for at in stores_of(s)}
+        self.changing = {loop.axis, *inside, *stored}
+
+    def expr(self, e: Expr) -> Expr:
+        if isinstance(e, Var) and e.name in self.defined:
+            return self.expr(self.defined[e.name])
+        return super().expr(e)
+
+    def step(self, e: Expr) -> int | None:
+        """By how much a number grows from iteration to iteration; None if values or remainders decide."""
+        match e:
+            case Var(name=name) if name == self.axis:
+                return 1
+            case Var(name=name) if name in self.defined:
+                return self.step(self.defined[name])
+            case Call(name="uint64" | "np.int64", args=(inner,)):
+                return self.step(inner)
+            case Binary(op="+" | "-" as op, left=left, right=right):
+                a, b = self.step(left), self.step(right)
+                return None if a is None or b is None else a + b if op == "+" else a - b
+            case (
+                Binary(op="*", left=Literal(value=int(n)), right=other)
+                | Binary(op="*", left=other, right=Literal(value=int(n)))
+            ):
+                found = self.step(other)
+                return None if found is None else n * found
+        return None if mentions(self.changing, self.expr(e)) else 0
 
 
 def are_independent(loop: For, stored: Counter[str], rows: Collection[str] = ()) -> bool:

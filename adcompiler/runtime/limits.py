@@ -21,3 +21,7 @@ KERNEL_SECONDS = 0.2  # seconds of calls of each kernel: more are steadier
 FAST_SHARE = 0.9
 
 MOST_CUTS = 3  # places that an explanation shows: its length
+
+# Seconds of a nest from which it is said why it runs on one thread: waking others takes as long.
+THREAD_SECONDS = 4e-5
+SHORT_SECONDS = 2e-6  # seconds of a nest below which starting its loops takes most of its time

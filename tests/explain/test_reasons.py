@@ -11,7 +11,7 @@ from adcompiler.targets.cpu.timed import Timed
 
 X, M, K = np.linspace(0.1, 1, 60), np.ones((60, 60)), np.arange(60)[::-1].copy()
 SLOW = {
-    "a remainder": ("x: f64[n], k: i64", "return [x[i % k] for i in range(n)]", (X, 7), "divides integers"),
+    "a remainder": ("x: f64[n], k: i64[n]", "return [x[a % n] for a in k]", (X, K), "divides integers"),
     "a gather": ("x: f64[n], k: i64[n]", "return x[k]", (X, K), "reads x at computed places"),
     "a scatter": (
         "x: f64[n], k: i64[n]",
@@ -37,6 +37,7 @@ SLOW = {
 }
 FAST = {
     "elements": ("x: f64[n]", "return exp(x) * x[::-1]", (X,)),
+    "a counter": ("x: f64[n], k: i64", "return [x[i % n] * (i // k) for i in range(k)]", (X, 7)),
     "a sum": ("x: f64[n]", "return sum(x * x)", (X,)),
     "rows": ("m: f64[n, n]", "return sum(tanh(m), axis=1)", (M,)),
     "a product": ("m: f64[n, n]", "return [sum(m[i] * m[j]) for i in range(n) for j in range(n)]", (M,)),

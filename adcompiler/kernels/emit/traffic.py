@@ -117,6 +117,17 @@ class Counted:
         times = [(e.op, len(p)) for e, p in places.items() if isinstance(e, Apply) and len(p) > 1]
         return [f"{op} ({count} times)" for op, count in times]
 
+    def again(self, items: Sequence[Loop | Task]) -> list[dict[str, int]]:
+        """For each item, the costly operations that it shares with an earlier one, and which one that is."""
+        first: dict[Element, int] = {}
+        found: list[dict[str, int]] = [{} for _ in items]
+        for k, item in enumerate(items):
+            for task in item.tasks if isinstance(item, Loop) else ():
+                for e in elements_of(task.array.elements):
+                    if isinstance(e, Apply) and e.axes and is_costly(e) and first.setdefault(e, k) < k:
+                        found[k].setdefault(e.op, first[e])
+        return found
+
     # -- loops ---------------------------------------------------------------------------------
 
     def add(self, work: Work, item: Loop | Task, around: Space) -> None:

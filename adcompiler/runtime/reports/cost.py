@@ -26,7 +26,7 @@ from adcompiler.runtime.programs.traceable import Traceable
 from adcompiler.runtime.reports.ceilings import Ceilings, ceilings, measure_again, seconds_of
 from adcompiler.runtime.reports.clock import seconds
 from adcompiler.runtime.reports.explain import again, saved
-from adcompiler.runtime.reports.reasons import reasons
+from adcompiler.runtime.reports.reasons import circumstances, reasons
 from adcompiler.targets.cpu.compiled import CpuKernel
 from adcompiler.targets.cpu.kernels import kernel_at
 from adcompiler.targets.cpu.threads import get_num_threads
@@ -178,6 +178,11 @@ class Measured:
         nests, in_order = timed.kernel.nests, timed.kernel.sequential
         shared = [timed.kernel.scans.get(k, item) for k, item in enumerate(nests) if k not in in_order]
         self.each = [self.threads if item in shared else 1 for item in timed.items]
+        again = counted.again(timed.items)
+        for k, measured in enumerate(self.seconds):
+            times = measured or 0.0, roofline(self.nests[k], ceilings(self.each[k]))
+            alone_of = most if self.each[k] == 1 else 1
+            self.reasons[k] += circumstances(timed, k, alone_of, times, again[k]) if times[0] else ()
 
     @property
     def operations(self) -> set[tuple[str, Dtype]]:

@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from adcompiler.loopir.dependence import loop_variant, total
-from adcompiler.loopir.nodes import Access, Assign, Binary, Call, Expr, For, Invoke, Literal, Stmt, Var, While
+from adcompiler.kernels.limits import PARALLEL_POINTS
+from adcompiler.kernels.schedule.schedule_tree import Recurrence
+from adcompiler.loopir.dependence import Iteration, loop_variant, total
+from adcompiler.loopir.nodes import Access, Assign, Binary, Call, For, Invoke, Literal, Stmt, While
 from adcompiler.loopir.python_modules import is_special
 from adcompiler.loopir.short_loops import has_loops, short
 from adcompiler.loopir.vector_statements import Lanes
 from adcompiler.loopir.walk import accesses, assigned, mentions, read_by, read_names, sets, statements
+from adcompiler.runtime.limits import SHORT_SECONDS, THREAD_SECONDS
 from adcompiler.targets.cpu.timed import Timed
+from adcompiler.targets.llvm.quotients import in_strip, quotients
 from adcompiler.targets.llvm.tables import CALLS
-
-INDEX_CASTS = ("uint64", "np.int64")
 
 
 def reasons(timed: Timed, k: int, names: Mapping[str, str] = MappingProxyType({})) -> list[str]:
@@ -27,8 +29,31 @@ def reasons(timed: Timed, k: int, names: Mapping[str, str] = MappingProxyType({}
     body = _between(statements(kernel.bare[-1].body), f"_start{k}", f"_stop{k}")
     functions = [kernel.transformed[name] for name in _called(body) if name in kernel.transformed]
     called = [s for f in functions for s in f.body]
-    found = (reason for loop in _innermost([*called, *body]) for reason in _of(loop, names))
+    found = (reason for loop in innermost([*called, *body]) for reason in _of(loop, names))
     return list(dict.fromkeys(found))
+
+
+def circumstances(
+    timed: Timed, k: int, threads: int, times: tuple[float, float], again: Mapping[str, int]
+) -> Iterator[str]:
+    """Why else a nest that has no slow loops takes long: it is on one of several `threads`, it computes
+    `again` what another nest has computed, or it is short. `times` are the measured one and the roofline."""
+    measured, roof = times
+    item, kernel = timed.items[k], timed.kernel
+    if threads > 1 and measured > THREAD_SECONDS:
+        nests = [kernel.scans.get(n, loop) for n, loop in enumerate(kernel.nests)]
+        if item not in nests:
+            why = "its iterations run in order" if isinstance(item, Recurrence) else "it is one call"
+            yield f"runs on one thread: {why}"
+        elif nests.index(item) in kernel.sequential:
+            yield "runs on one thread: several iterations may add to one place"
+        else:
+            yield f"runs on one thread: all nests together have fewer than {PARALLEL_POINTS:,} points"
+    yield from (
+        f"computes {op} again, as nest {n} did: storing it would take longer" for op, n in again.items()
+    )
+    if measured < SHORT_SECONDS and roof < measured / 2:
+        yield "is short: starting its loops takes most of the time"
 
 
 def _between(order: Sequence[Stmt], start: str, stop: str) -> list[Stmt]:
@@ -42,13 +67,13 @@ def _called(body: Sequence[Stmt]) -> list[str]:
     return [s.name for s in statements(body) if isinstance(s, Invoke)]
 
 
-def _innermost(body: Sequence[Stmt]) -> Iterator[For | While]:
-    """The loops that have no long loop inside."""
+def innermost(body: Sequence[Stmt]) -> Iterator[For | While]:
+    """The loops that have no long loop inside, and call nothing that has any."""
     for s in dict.fromkeys(statements(body)):
         is_other = isinstance(s, Lanes) or (
             isinstance(s, For) and (s.kind == "blocks" or short(s) is not None)
         )
-        if isinstance(s, For | While) and not is_other and not has_loops(s.body):
+        if isinstance(s, For | While) and not is_other and not has_loops(s.body) and not _called(s.body):
             yield s
 
 
@@ -57,6 +82,7 @@ def _of(loop: For | While, names: Mapping[str, str]) -> Iterator[str]:
     if isinstance(loop, While):
         yield "its number of iterations is not known"
         return
+    loop, _ = in_strip(loop, quotients(loop), "begin")
     own = loop_variant(loop)
     for node in (n for s in statements(loop.body) for n in read_by(s)):
         match node:
@@ -64,51 +90,24 @@ def _of(loop: For | While, names: Mapping[str, str]) -> Iterator[str]:
                 yield "divides integers"
             case Call(name=name) if is_special(name) and name not in CALLS:
                 yield f"calls {name} for one number at a time"
-    once = assigned(*loop.body)
-    defined = {s.name: s.value for s in loop.body if isinstance(s, Assign) and once[s.name] == 1}
+    iteration = Iteration(loop)
     for at, stored in accesses(*loop.body):
         if mentions(own, *at.indices):
             what = f"{'stores' if stored else 'reads'} {names.get(at.array, at.array)}"
-            yield from (f"{what} {how}" for how in _movement(loop.axis, at, defined, own))
+            yield from (f"{what} {how}" for how in _movement(at, iteration))
     for name in _carried(loop):
         yield f"its iterations wait for each other: each reads {names.get(name, name)} of the one before"
 
 
-def _movement(axis: str, at: Access, defined: Mapping[str, Expr], own: set[str]) -> Iterator[str]:
+def _movement(at: Access, iteration: Iteration) -> Iterator[str]:
     """How an access goes through memory from iteration to iteration, if not along a row."""
-    steps = [_step(index, axis, defined, own) for index in at.indices]
+    steps = [iteration.step(index) for index in at.indices]
     if None in steps:
         yield "at computed places"
     elif any(steps[:-1]):
         yield "from row to row"
     elif steps[-1] not in (0, 1, -1):
         yield f"with a stride of {steps[-1]}"
-
-
-def _step(index: Expr, axis: str, defined: Mapping[str, Expr], own: set[str]) -> int | None:
-    """By how much an index grows from iteration to iteration; None if values or remainders decide. `defined`
-    are variables of the iteration that have one value, `own` all."""
-
-    def step(e: Expr) -> int | None:
-        match e:
-            case Var(name=name) if name in defined:
-                return step(defined[name])
-            case Var(name=name):
-                return int(name == axis) if name == axis or name not in own else None
-            case Call(name=name, args=(inner,)) if name in INDEX_CASTS:
-                return step(inner)
-            case Binary(op="+" | "-" as op, left=left, right=right):
-                a, b = step(left), step(right)
-                return None if a is None or b is None else a + b if op == "+" else a - b
-            case (
-                Binary(op="*", left=Literal(value=int(n)), right=other)
-                | Binary(op="*", left=other, right=Literal(value=int(n)))
-            ):
-                found = step(other)
-                return None if found is None else n * found
-        return None if mentions(own, e) else 0
-
-    return step(index)
 
 
 def _carried(loop: For) -> list[str]:

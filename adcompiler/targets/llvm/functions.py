@@ -54,6 +54,7 @@ from adcompiler.targets.llvm.limits import (
 )
 from adcompiler.targets.llvm.places import located
 from adcompiler.targets.llvm.python_functions import LETTERS, Routine, call, routine
+from adcompiler.targets.llvm.quotients import Quotient, in_strip, quotients
 from adcompiler.targets.llvm.tables import BYTES, TYPES
 from adcompiler.targets.llvm.values import ArrayValue, Needs, Value, literal, typed
 from adcompiler.targets.llvm.variables import Argument, Variables, type_of
@@ -417,10 +418,70 @@ class Function(Variables):
         self.values.pop(name, None)
 
     def loop(self, loop: For, first: Value, stop: Value) -> None:
-        """A loop from `first` to `stop`."""
+        """A loop from `first` to `stop`; in strips if it divides its counter."""
+        if found := self.quotients(loop, first):
+            begin = f"{loop.axis}.begin"
+            inner, names = in_strip(loop, found, begin)
+            with self.strip(loop.axis, [*found], names, begin, first, stop) as (start, end):
+                self.plain(inner, start, end)
+            return
+        self.plain(loop, first, stop)
+
+    def plain(self, loop: For, first: Value, stop: Value) -> None:
+        """A loop over all iterations, in the parts that LLVM vectorises."""
         for start, end, hint in self.parts(loop, first, stop):
             with self.iterations(start, end, hint) as iteration:
                 self.iteration(loop.axis, iteration, loop.body)
+
+    def quotients(self, loop: For, first: Value) -> dict[Quotient, list[Binary]]:
+        """The quotients of integers that strips of a loop count."""
+        found = quotients(loop) if self.width == 1 and loop.kind != "edges" else {}
+        if found:
+            self.values[loop.axis] = first
+            kinds = {q: {self.value(e).type for e in (q.numerator, q.divisor)} for q in found}
+            del self.values[loop.axis]
+            found = {q: nodes for q, nodes in found.items() if kinds[q] == {"i64"}}
+        return found
+
+    @contextmanager
+    def strip(
+        self,
+        axis: str,
+        found: Sequence[Quotient],
+        names: Sequence[str],
+        begin: str,
+        first: Value,
+        stop: Value,
+    ) -> Iterator[tuple[Value, Value]]:
+        """A loop over strips in which no quotient changes: binds `names` and yields the start and end of
+        each."""
+        less = "ult" if first.unsigned else "slt"
+        with self.when(self.emit(f"icmp {less} {first}, {stop.text}", "i1")):
+            start = Value(f"%strip{len(self.lines)}", "i64", first.unsigned)
+            end = start
+
+            def following() -> tuple[str, Value]:
+                return end.text, self.emit(f"icmp {less} {end}, {stop.text}", "i1")
+
+            with self.repeated(start.text, first, following):
+                self.values[axis], self.values[begin] = start, start._replace(unsigned=False)
+                count = self.emit(f"sub {stop}, {start.text}", "i64")
+                for k, quotient in enumerate(found):
+                    number, divisor = self.value(quotient.numerator), self.value(quotient.divisor)
+                    whole, rest = (self.divided(op, number, divisor) for op in ("//", "%"))
+                    self.values[names[2 * k]], self.values[names[2 * k + 1]] = whole, rest
+                    left = self.emit(f"sub {divisor}, {rest.text}", "i64") if quotient.step > 0 else rest
+                    more = quotient.step - 1 if quotient.step > 0 else -quotient.step
+                    left = self.emit(f"add {left}, {more}", "i64")
+                    left = self.emit(f"sdiv {left}, {abs(quotient.step)}", "i64")
+                    positive = self.emit(f"icmp sgt {divisor}, 0", "i1")
+                    left = self.select(positive, left, literal(1))
+                    count = self.call("llvm.umin.i64", "i64", [count, left])
+                end = self.emit(f"add {start}, {count.text}", "i64")._replace(unsigned=first.unsigned)
+                del self.values[axis]
+                yield start, end
+                for name in (begin, *names):
+                    del self.values[name]
 
     def iteration(self, name: str, iteration: Value, body: Sequence[Stmt]) -> None:
         """One iteration of a loop."""
