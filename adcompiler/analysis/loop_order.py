@@ -68,8 +68,7 @@ def _hoisting(array: Array, order: Sequence[int], last: Sequence[int]) -> tuple[
 
     Such a part is costly and over two axes or more, or is an array of pairs that the loops can contract. The
     outermost axis remains an axis of the result, if it has any: else each block needs an array of partial
-    sums. The innermost axis remains one that accesses have `last`, if there is one, and as many as before if
-    no part is costly.
+    sums. The innermost axis remains one that accesses have `last`, if there is one.
     """
     found = {
         e.axes for e in elements_of(array.elements)
@@ -79,9 +78,7 @@ def _hoisting(array: Array, order: Sequence[int], last: Sequence[int]) -> tuple[
     if not chain or any(not small <= large for small, large in pairwise(chain)):
         return tuple(order)
     better = sorted(order, key=lambda k: -sum(k in axes for axes in chain))
-    costly = any(is_costly(e) for e in elements_of(array.elements) if e.axes in found)
-    least = 1 if costly else last.count(order[-1])
-    contiguous = last.count(better[-1]) >= least or order[-1] not in last
+    contiguous = better[-1] in last or order[-1] not in last
     return tuple(better if contiguous and (not array.rank or better[0] < array.rank) else order)
 
 

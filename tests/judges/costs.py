@@ -1,4 +1,4 @@
-"""The cheap gradient principle, counted: what a value and its gradient compute and store beside the value.
+"""The cheap gradient principle, counted: what derivatives compute and store beside what they are made of.
 
 Counted is what stands in the schedule, for lengths of any size; nothing is compiled or timed. Lengths that a
 program computes count as the longest that it is given.
@@ -7,73 +7,55 @@ program computes count as the longest that it is given.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from typing import Any
 
 import numpy as np
+from judges.subject import GRADIENT, JOINT, PRODUCT, VALUE, Subject, UnknownError
 
-import adcompiler as adc
-from adcompiler.ad.programs.split import value_and_grad
-from adcompiler.frontend.lowering.program import Lowered
-from adcompiler.interpreter.reference import extent
 from adcompiler.ir.nodes import Accumulate, Element, Read, Reduce
 from adcompiler.ir.walk import elements_of
 from adcompiler.kernels.emit.traffic import Counted, Space, Work
 from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence
 from adcompiler.ops.costs import INSTRUCTIONS, weight
 from adcompiler.ops.table import TABLE
-from adcompiler.passes.pipeline import SIMPLIFY, run
-from adcompiler.runtime.programs.program import Program
-from adcompiler.targets.cpu.kernels import kernel_at
 from adcompiler.targets.cpu.timed import Timed
 
 
-class UnknownError(Exception):
-    """Only values tell how often a loop runs, or a part of the work is not in the schedule."""
+def of_gradient(subject: Subject, scales: Sequence[int]) -> list[float]:
+    """How many times the work of the value its value and gradient are, for each factor of all lengths."""
+    return _ratios(subject, JOINT, VALUE, scales)
 
 
-def ratios(f: adc.Function, args: Sequence[Any], scales: Sequence[int]) -> list[float]:
-    """How many times the work of the value its value and gradient are, for each factor of all lengths. To the
-    value's belong the elements of what it takes, whether it reads them or not: the gradient has as many."""
-    types, values, _ = f._describe(args, {})
-    lowered = f._trace(types)
-    positions = f._positions(None, types)
-    joint = run(SIMPLIFY, value_and_grad(lowered.func, f._inputs_of(positions, types), True))
-    value, gradient = (Program.of(p, "cpu") for p in (lowered, Lowered(joint, lowered.constraints, None)))
-    sizes = value.sizes(values)
-    found = []
-    for scale in scales:
-        longer = [n * scale for n in sizes]
-        numbers = [
-            v * scale if isinstance(v, int | np.integer) and not isinstance(v, bool) else v for v in values
-        ]
-        taken = sum(np.prod(extent(i.shape, longer)) for i in lowered.func.inputs)
-        found.append(work(gradient, longer, numbers) / (work(value, longer, numbers) + taken))
-    return found
+def of_product(subject: Subject, scales: Sequence[int]) -> list[float]:
+    """How many times the work of the gradient a product with the Hessian is."""
+    return _ratios(subject, PRODUCT, GRADIENT, scales)
 
 
-def repeated(f: adc.Function, args: Sequence[Any], scale: int) -> list[str]:
-    """The functions that several loops of a value and its gradient compute, as "exp (2 times)"."""
-    types, values, _ = f._describe(args, {})
-    lowered = f._trace(types)
-    joint = run(SIMPLIFY, value_and_grad(lowered.func, f._inputs_of(f._positions(None, types), types), True))
-    program = Program(joint, "cpu", lowered.constraints)
-    timed, counted = _counted(program, [n * scale for n in program.sizes(values)], values)
+def _ratios(subject: Subject, what: str, of: str, scales: Sequence[int]) -> list[float]:
+    """To the work of the program below belong the elements of what it takes, whether it reads them or not:
+    its derivative has as many."""
+    each = ((work(subject, what, n), work(subject, of, n) + subject.taken(n)) for n in scales)
+    return [one / other for one, other in each]
+
+
+def repeated(subject: Subject, what: str, scale: int) -> list[str]:
+    """The functions that several loops of a program compute, as "exp (2 times)"."""
+    try:
+        timed, counted = _counted(subject, what, scale)
+    except UnknownError:
+        return []
     found = {one: one.split()[0] for one in counted.repeated(timed.items)}
     return [one for one, op in found.items() if op not in INSTRUCTIONS and TABLE[op].kind == "float"]
 
 
-def _counted(program: Program, sizes: Sequence[int], values: Sequence[Any]) -> tuple[Timed, _Counted]:
-    compiled = kernel_at(program.executable, sizes)
-    if isinstance(compiled, partial):
-        raise UnknownError  # products after the kernel are not counted
-    timed = Timed(compiled.made, compiled.precise)
-    return timed, _Counted(timed.func, dict(timed.kernel.arrays), sizes, program.lengths.values(values))
+def _counted(subject: Subject, what: str, scale: int) -> tuple[Timed, _Counted]:
+    timed, program = subject.timed(what, scale), subject.program(what)
+    values = program.lengths.values(subject.values(what, scale))
+    return timed, _Counted(timed.func, dict(timed.kernel.arrays), subject.sizes(scale), values)
 
 
-def work(program: Program, sizes: Sequence[int], values: Sequence[Any]) -> float:
+def work(subject: Subject, what: str, scale: int) -> float:
     """Weighted operations, and elements that loops store or add up."""
-    timed, counted = _counted(program, sizes, values)
+    timed, counted = _counted(subject, what, scale)
     parts = [*map(counted.item, timed.items), counted.numbers(timed.rest)]
     return counted.elements + sum(n * weight(op) for part in parts for (op, _), n in part.operations.items())
 

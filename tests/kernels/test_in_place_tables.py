@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 from judges.compared import leaves, near
+from programs.written_loops import PROGRAMS as WRITTEN
 
 import adcompiler as adc
 
@@ -116,3 +117,15 @@ def test_single_precision(name: str) -> None:
     for found, expected in zip(leaves(gradients), leaves(adc.grad(double)(*args)), strict=True):
         assert found.dtype == np.float32
         near(np.float64(found), expected, 2e-3 * np.max(np.abs(expected)))
+
+
+@pytest.mark.slow_when(lambda rows: rows == 5)
+@pytest.mark.parametrize("rows", [1, 3, 5])
+def test_a_table_that_reads_the_row_before_is_updated_in_place(rows: int) -> None:
+    """The adjoint of y[i - 1, j] is stored at one place, though row -1 may be row i itself."""
+    source = f"{WRITTEN['table'].source}\ndef g(x):\n    return sum(f(x)**2)"
+    f, slow = adc.compile(source, name="g"), adc.compile(source, name="g", backend="numpy")
+    x = WRITTEN["table"].args[0][[k % 3 for k in range(rows)]]
+    for derive in (adc.grad, adc.hessian):
+        assert derive(f)(x) == pytest.approx(derive(slow)(x), rel=1e-12)
+    adc.check_grad(slow, x, order=2)

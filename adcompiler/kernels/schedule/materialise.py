@@ -207,7 +207,9 @@ def scheduled(func: Func, style: Style = CPU) -> Scheduled:
     """The program in loop nests, with values materialised where it pays."""
     made = Scheduled(func, schedule(func, style))
     for reason in REASONS:
-        made = materialised(made, reason, style)
+        before, made = made, materialised(made, reason, style)
+        while made is not before and isinstance(reason, Recomputed):  # values made of those that are stored
+            before, made = made, materialised(made, reason, style)
     return made
 
 

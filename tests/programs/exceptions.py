@@ -1,0 +1,29 @@
+"""Laws that programs of `test_laws.py` break, how badly, and why. What is mended is removed here: a test says
+so."""
+
+from __future__ import annotations
+
+Exceptions = dict[str, tuple[float, str]]  # by law: the most times, or the number of nests, and the reason
+
+CONTRACTED = "the loops over what a product contracts stand outside, so that they also compute it"
+
+WRITTEN: dict[str, Exceptions] = {
+    "elimination": {"gradient": (12, "iterations inside run again, and their rows are saved")},
+}
+CLIFFS: dict[str, Exceptions] = {
+    "cholesky-by-loops": {"gradient": (16, "iterations run again, and conditions keep both sides")},
+    "gauss-elimination": {"gradient": (13, "iterations run again, and conditions keep both sides")},
+    "inverse-kinematics": {"gradient": (9, "reverse iterations compute sines and cosines again")},
+    "reaction": {"gradient": (8.8, "adjoints of slices are added to whole arrays: 60 times the additions")},
+    "knowledge-graph": {"gradient": (7.2, "the derivative of abs is a sign, which counts as ten operations")},
+    "orbits": {"gradient": (6.8, "the derivative of the cube of a distance takes another square root")},
+    "wave": {"gradient": (6.4, "eight times the products: each neighbour of a point has its own")},
+    "inverse-3x3": {"gradient": (6.4, "adjoints of the nine entries are added one by one")},
+    "full-mixture": {"gradient": (6.2, "products of triangles are computed again for both factors")},
+    "gp-elementwise": {"gradient": (6.2, "entries of factors are made again by their reverse iterations")},
+    "conv-network": {"strides": (9, "the axis that a window shifts has no vote in the order of loops")},
+    "attention": {"strides": (2, CONTRACTED)},
+    "causal-attention": {"strides": (5, CONTRACTED)},
+    "feed-forward": {"strides": (2, CONTRACTED)},
+    "four-axes": {"product": (6.1, "each product of three arrays has six terms")},
+}

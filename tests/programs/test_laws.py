@@ -1,0 +1,111 @@
+"""Laws that hold for every program, whatever its lengths. Operations, bytes and accesses are counted in the
+kernels' schedules and in their loop IR; nothing is compiled to machine code or timed.
+
+- A value and its gradient take at most six times the operations and stores of the value.
+- A product with the Hessian takes at most six times those of the gradient.
+- No innermost loop divides integers where it can count instead.
+- An innermost loop goes along the contiguous axes of what it reads and stores, if the order is free.
+- A function is computed once for each point, unless storing it takes longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from bench.cliffs import every
+from hypothesis import given, settings
+from judges import costs, laws
+from judges.compared import totalled
+from judges.subject import JOINT, PRODUCT, VALUE, Subject, UnknownError
+
+import adcompiler as adc
+from programs import Program
+from programs.exceptions import CLIFFS, WRITTEN, Exceptions
+from programs.loops import loop_programs
+from programs.written_loops import PROGRAMS
+
+SCALES = (4, 16, 64)  # factors of all lengths, so that another order of growth shows
+MOST = 6  # times the work of what is differentiated
+MOST_OF_RANDOM = 8  # a logsumexp that is nearly all of a program takes seven times its exponentials
+MOST_TIMES = 3  # loops that compute one function: it is written once and read by each of the others
+QUICK = ("poisson", "trimmed")
+QUICK_WRITTEN = ("table", "rows", "scatter")
+
+Found = dict[str, tuple[float, str]]  # for each law that is broken, how badly, and where
+
+
+def broken(program: Program, most: float = MOST, scales: Sequence[int] = SCALES) -> Found:
+    """The laws that a program or its derivatives break."""
+    subject = Subject(adc.compile(program.source), program.args)
+    return {**dear(subject, most, scales), **careless(subject, (VALUE, JOINT, PRODUCT), scales)}
+
+
+def dear(subject: Subject, most: float, scales: Sequence[int]) -> Found:
+    """The derivatives that cost more than `most` times what they are derivatives of."""
+    found: Found = {}
+    for law, ratios in (("gradient", costs.of_gradient), ("product", costs.of_product)):
+        try:
+            each = ratios(subject, scales)
+        except UnknownError:
+            continue
+        if max(each) > most:
+            found[law] = max(each), f"{[round(float(one), 2) for one in each]} at {scales}"
+    return found
+
+
+def careless(subject: Subject, orders: Sequence[str], scales: Sequence[int]) -> Found:
+    """The laws of loops that any of the kernels breaks, with the number of nests that do."""
+    lines: dict[str, list[str]] = {"divisions": [], "strides": [], "work twice": []}
+    for what in orders:
+        compiled = {id(one): (one, scale) for scale in scales if (one := subject.kernel(what, scale))}
+        for one, scale in compiled.values():
+            kernel, made = one.kernel, one.made
+            here = f"{what}, lengths times {scale}: "
+            lines["divisions"] += [here + line for line in laws.divisions(kernel)]
+            lines["strides"] += [here + line for line in laws.strides(made, kernel)]
+            lines["work twice"] += [here + line for line in laws.work_twice(made)]
+        for one in costs.repeated(subject, what, scales[-1]):
+            if int(one.split("(")[1].split()[0]) > MOST_TIMES:
+                lines["work twice"].append(f"{what}: {one}")
+    return {law: (len(where), "\n".join(where)) for law, where in lines.items() if where}
+
+
+def keeps(program: Program, known: Exceptions) -> None:
+    """A program breaks the laws that it is known to break, no worse than that, and no other."""
+    found = broken(program)
+    new = {law: where for law, (_, where) in found.items() if law not in known}
+    assert not new, "\n".join([program.source, *(f"{law}: {where}" for law, where in new.items())])
+    assert found.keys() == known.keys(), f"no longer broken: {known.keys() - found.keys()}"
+    worse = {law: where for law, (how, where) in found.items() if how > known[law][0]}
+    assert not worse, f"worse than before: {worse}"
+
+
+@pytest.mark.slow_when(lambda name: name not in QUICK_WRITTEN)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_written_programs(name: str) -> None:
+    keeps(totalled(PROGRAMS[name]), WRITTEN.get(name, {}))
+
+
+@pytest.mark.slow_when(lambda name: name not in QUICK)
+@pytest.mark.parametrize("name", [name for name in every() if not name.endswith("-f32")])
+def test_programs_as_users_write_them(name: str) -> None:
+    program = every()[name]
+    keeps(Program(program.source, program.arguments("tiny")), CLIFFS.get(name, {}))
+
+
+@settings(max_examples=6)
+@given(loop_programs())
+def test_loops_of_random_programs(program: Program) -> None:
+    program = totalled(program)
+    found = careless(Subject(adc.compile(program.source), program.args), (JOINT,), SCALES[:1])
+    assert not found, f"{program.source}\n{found}"
+
+
+@pytest.mark.slow
+@settings(max_examples=2000)
+@given(loop_programs())
+def test_many_random_programs(program: Program) -> None:
+    program = totalled(program)
+    found = broken(program, MOST_OF_RANDOM)
+    assert not found, f"{program.source}\n{found}"
