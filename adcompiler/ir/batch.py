@@ -95,8 +95,8 @@ def batch(results: Sequence[Array], batched: Mapping[Array, Array], axes: Shape)
     made = [found.get(result, result) for result in results]
     if not same:
         return made
-    # Results of a loop that do not depend on the case now come from the loop for all cases. They are repeated,
-    # since a result that stays as it is says that nothing has changed.
+    # Results of a loop that do not depend on the case now come from the loop for all cases. They are
+    # repeated, since a result that stays as it is says that nothing has changed.
     now = Replace(same).run(made)
     return [
         new if old is new or old in found else spread(new, axes)
