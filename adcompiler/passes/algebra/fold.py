@@ -423,6 +423,11 @@ def _identity(element: Apply) -> Element:
                     return kept
                 if isinstance(other, Apply) and other.op == "logical_not" and other.args[0] is kept:
                     return const(element.op == "logical_or", "bool")
+        case (
+            ("equal" | "not_equal"),
+            (Read(array=Input() as a, args=()), Read(array=Input() as b, args=())),
+        ) if a.position > b.position:  # one form for i == j and j == i
+            return apply(element.op, *element.args[::-1])
         case (("equal" | "not_equal"), (x, y)) if x is y and not is_float(x.dtype):
             return const(element.op == "equal", "bool")
         case (("equal" | "not_equal"), (x, y)) if x.dtype == y.dtype == "i64" and differ(x, y):
