@@ -45,6 +45,7 @@ class Instructions:
     def __init__(self, needs: Needs) -> None:
         self.needs = needs
         self.lines: list[str] = []
+        self.once: dict[str, Value] = {}  # the integers and addresses of the basic block, by instruction
         self.factors: dict[str, tuple[Value, Value]] = {}  # the factors of registers that are float products
         self.stack: list[str] = []
         self.block = "start"
@@ -56,6 +57,14 @@ class Instructions:
         name = f"%t{len(self.lines)}"
         self.lines.append(f"{name} = {instruction}")
         return Value(name, kind)
+
+    def shared(self, instruction: str, kind: str) -> Value:
+        """A register for the result of integer arithmetic: the same one for the same instruction in a basic
+        block."""
+        found = self.once.get(instruction)
+        if found is None:
+            found = self.once[instruction] = self.emit(instruction, kind)
+        return found
 
     def call(
         self, function: str, kind: str, args: Sequence[Value], attributes: str = "", flags: str = ""
@@ -402,6 +411,7 @@ class Instructions:
 
     def begin(self, label: str) -> None:
         """Start a basic block."""
+        self.once.clear()
         self.lines.append(f"{label}:")
         self.block = label
 
@@ -541,7 +551,7 @@ class Instructions:
 
     def slot(self, base: str, k: int) -> str:
         """The address of a word."""
-        return self.emit(f"getelementptr i64, ptr {base}, i64 {k}", "ptr").text
+        return self.shared(f"getelementptr i64, ptr {base}, i64 {k}", "ptr").text
 
     def launch(self, name: str, parts: Sequence[Value], iterations: Value) -> None:
         """Call the function of a loop over blocks: directly, or as a parallel region of the pool (`pool.py`)

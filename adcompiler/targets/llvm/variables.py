@@ -306,7 +306,7 @@ class Variables(Instructions, Translator[Value, ArrayValue]):
             at = index if k == 0 else self.integers("add", at, index)
         unit = "i8" if array.strides is not None else array.stored
         instruction = f"getelementptr inbounds {unit}, {array.data}, {at.type} {at.text}"
-        return self.emit(instruction, at.typed("ptr"))
+        return self.shared(instruction, at.typed("ptr"))
 
     def part_of(self, array: ArrayValue, node: Access) -> ArrayValue:
         """The part of an array at some leading indices."""
@@ -322,12 +322,12 @@ class Variables(Instructions, Translator[Value, ArrayValue]):
             return distance
         if HIDDEN not in self.stack:
             self.stack.append(HIDDEN)
-        return self.emit(f"add i64 {distance.text}, %nothing", "i64")
+        return self.shared(f"add i64 {distance.text}, %nothing", "i64")
 
     def integers(self, how: str, x: Value, y: Value) -> Value:
         """An unsigned operation on indices."""
         x, y = (self.spread(v, max(x.lanes, y.lanes)) for v in (x, y))
-        return self.emit(f"{how} {x.type} {x.text}, {y.text}", x.type)
+        return self.shared(f"{how} {x.type} {x.text}, {y.text}", x.type)
 
     def alignment(self, array: ArrayValue) -> Value:
         """The alignment of an element's address."""
