@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from adcompiler.analysis.affine import linear
+from adcompiler.analysis.affine import linear, shifted
 from adcompiler.analysis.limits import SHORT_ITERATIONS
 from adcompiler.ir.nodes import Accumulate, Array, Const, Element, Index, Input, Read, Reduce, is_const
 from adcompiler.ir.walk import elements_of, is_computed
@@ -63,22 +63,37 @@ def _contiguous(at: Sequence[Element], axes: Sequence[int]) -> int | None:
     return plain[-1] if len(plain) > 1 else None
 
 
+def _strided(array: Array, axis: int) -> int:
+    """How many accesses go along an axis, but are not contiguous along it."""
+    return sum(axis in own and axis != last for own, last in _accesses(array))
+
+
+def _accesses(array: Array) -> Iterator[tuple[frozenset[int], int]]:
+    """The axes of each access, and the one along which it is contiguous, -1 if there is none."""
+    if not isinstance(array, Accumulate):
+        yield frozenset(range(array.rank)), array.rank - 1
+    for e in elements_of(array.elements):
+        if isinstance(e, Read) and e.args:
+            last, _ = shifted(e.args[-1])
+            yield e.axes, last.axis if isinstance(last, Index) else -1
+
+
 def _hoisting(array: Array, order: Sequence[int], last: Sequence[int]) -> tuple[int, ...]:
     """`order` with the axes of loop-invariant parts first, so that inner loops do not repeat them.
 
     Such a part is costly and over two axes or more, or is an array of pairs that the loops can contract. The
     outermost axis remains an axis of the result, if it has any: else each block needs an array of partial
-    sums. The innermost axis remains one that accesses have `last`, if there is one.
+    sums. The innermost axis remains one that accesses have `last`, if there is one. If all parts are only
+    read, no more accesses may go against it than before.
     """
-    found = {
-        e.axes for e in elements_of(array.elements)
-        if 1 < len(e.axes) < len(order) and (_contracts(e) or is_costly(e))
-    }  # fmt: skip
-    chain = sorted(found, key=len)
+    elements = [e for e in elements_of(array.elements) if 1 < len(e.axes) < len(order)]
+    chain = sorted({e.axes for e in elements if _contracts(e) or is_costly(e)}, key=len)
     if not chain or any(not small <= large for small, large in pairwise(chain)):
         return tuple(order)
     better = sorted(order, key=lambda k: -sum(k in axes for axes in chain))
     contiguous = better[-1] in last or order[-1] not in last
+    if all(isinstance(e, Read) for e in elements):  # outer loops have nothing to compute for the inner ones
+        contiguous = contiguous and _strided(array, better[-1]) <= _strided(array, order[-1])
     return tuple(better if contiguous and (not array.rank or better[0] < array.rank) else order)
 
 

@@ -20,6 +20,8 @@ LARGEST_NUMBER = 2.0**10
 
 # Simple operations over one long axis that a loop over another one repeats: an array costs as much.
 MOST_REPEATED = 12
+# The same over two long axes or more, which a third one repeats: an array is filled once for many passes.
+MOST_REPEATED_PAIRS = 6
 
 MOST_SUM_TERMS = 16  # terms of a sum that are compared with each other: compile time is the square
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -74,7 +75,12 @@ def bench(
     cliffs: Annotated[
         bool, typer.Option("--cliffs", help="Programs as users write them, beside JAX, nest by nest.")
     ] = False,
-    jax: Annotated[bool, typer.Option(help="With --cliffs: measure JAX too, if it is installed.")] = True,
+    products: Annotated[
+        bool, typer.Option("--products", help="Matrix products as programs write them, beside BLAS and JAX.")
+    ] = False,
+    jax: Annotated[
+        bool, typer.Option(help="With --cliffs and --products: measure JAX too, if it is installed.")
+    ] = True,
     hvp: Annotated[bool, typer.Option(help="With --cliffs: measure products with Hessians too.")] = True,
     json_: Annotated[
         Path | None, typer.Option("--json", help="With --cliffs: where to write the results.")
@@ -84,8 +90,8 @@ def bench(
     """Measure adcompiler beside kernels written by hand, PyTorch, JAX, autograd and CasADi."""
     if backend not in BACKENDS:
         raise typer.BadParameter(f"unknown backend {backend!r}: there are {', '.join(BACKENDS)}")
-    if bool(against) + busy + write + cliffs > 1:
-        raise typer.BadParameter("choose one of --against, --busy, --write and --cliffs")
+    if bool(against) + busy + write + cliffs + products > 1:
+        raise typer.BadParameter("choose one of --against, --busy, --write, --cliffs and --products")
     if cliffs:
         from bench.cliffs import command
         from bench.cliffs import every as programs
@@ -93,6 +99,11 @@ def bench(
         names = chosen(only, tuple(programs()), "program")
         task = {"size": size or "full", "threads": threads, "jax": jax, "hvp": hvp}
         return command.run(names, task, json_, typer.echo)
+    if products:
+        from bench import products as of_matrices
+
+        sides = of_matrices.SIDES[: 2 if quick else None]
+        return of_matrices.run(sides, threads, jax and find_spec("jax") is not None, typer.echo)
     require_device(backend)
     workloads = every()
     if list_:

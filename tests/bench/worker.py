@@ -18,6 +18,7 @@ import numpy as np
 from bench.cliffs.measure import cliff
 from bench.compare import differences, leaves
 from bench.isolate import Outcome, Task, confine, reason
+from bench.products import product
 from bench.workload import Run, Workload
 from bench.workloads import every
 
@@ -35,7 +36,8 @@ def main(text: str) -> None:
     confine(task["threads"])
     if task["kind"] == "serve":
         return serve(task)
-    outcome = {"time": times, "first": first, "memory": memory, "cliff": cliff}[task["kind"]](task)
+    kinds = {"time": times, "first": first, "memory": memory, "cliff": cliff, "product": product}
+    outcome = kinds[task["kind"]](task)
     Path(task["answer"]).write_text(json.dumps(outcome))
 
 

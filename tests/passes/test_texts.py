@@ -22,6 +22,7 @@ from adcompiler.ir.types import NUMPY
 from adcompiler.passes.chunks.partition import Stage, partition
 from adcompiler.passes.known_lengths import Known, for_lengths
 from adcompiler.passes.order.gemm import found, with_calls
+from adcompiler.passes.order.guarded_products import guarded_products
 from adcompiler.passes.order.interchange import interchange
 from adcompiler.passes.order.triangles import triangles
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, SIMPLIFY, Pass
@@ -44,6 +45,7 @@ PASSES: dict[str, Callable[[Func], Func]] = {
     **{name(step): step for step in PIPELINE},
     "recurrences/checkpoint": partial(checkpointed, 64),
     "order/gemm": lambda func: with_calls(func, found(func)),
+    "order/guarded_products": guarded_products,
     "order/interchange": interchange,
     "order/triangles": triangles,
     "known_lengths": lambda func: for_lengths(func, KNOWN),

@@ -4,7 +4,7 @@ A costly part of a body that depends on fewer axes than the loops run over is ho
 if its axes are the outermost ones. Otherwise it becomes an array, if that has at most one long axis, as does
 exp(w[j]) inside a loop over i and j. So do many simple operations over one long axis, and exp(v[i]), which is
 vectorised in a separate loop. A part over pairs is recomputed rather than stored, unless a third long axis
-would repeat each pair.
+would repeat each pair, as in products of matrices: then it becomes an array even if no operation is costly.
 
 The values that a scatter adds, if costly and over one long axis, become an array too.
 
@@ -34,7 +34,7 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.walk import Rewriter, elements_of, rewrite, separate, with_elements
 from adcompiler.ops.costs import costly
-from adcompiler.passes.limits import MOST_REPEATED
+from adcompiler.passes.limits import MOST_REPEATED, MOST_REPEATED_PAIRS
 from adcompiler.passes.order.orders import settled_orders
 
 
@@ -75,7 +75,7 @@ class _Hoist(Rewriter):
             if stored or (len(part.axes) == long == 1 and costly(part, known) and _is_ready(part)):
                 chosen = [k for k in order if k in part.axes] if array in self.orders else []
                 new[part] = separate(part, array.domain, chosen or None)
-                if array in self.orders and long > 2:  # parts of it may be over still fewer axes
+                if long > 2:  # parts of it may be over still fewer axes
                     own = new[part]
                     new[part] = Read(self.array(own.array), own.args)
         if not new:
@@ -100,8 +100,7 @@ class _Hoist(Rewriter):
         )
         far = set(long_axes(array))
         largest = [e for e in kept if e not in inner or e in users]
-        repeated = [e for e in largest if len(e.axes & far) == 1 and far - e.axes]
-        return [e for e in largest if costly(e, known) or (e in repeated and _is_work(e))]
+        return [e for e in largest if costly(e, known) or (far - e.axes and _is_work(e, len(e.axes & far)))]
 
 
 def _once(array: Array) -> dict[Element, bool]:
@@ -109,10 +108,12 @@ def _once(array: Array) -> dict[Element, bool]:
     return {e: False for e in elements_of(array.elements) if not e.axes}
 
 
-def _is_work(part: Element) -> bool:
-    """Whether computing a part takes longer than reading it, though no operation is costly."""
-    operations = (e for e in elements_of((part,)) if e.axes and isinstance(e, Apply | Select))
-    return sum(1 for _ in islice(operations, MOST_REPEATED + 1)) > MOST_REPEATED
+def _is_work(part: Element, long: int) -> bool:
+    """Whether computing a part over some long axes takes longer than reading it, though no operation is
+    costly."""
+    most = MOST_REPEATED_PAIRS if long > 1 else MOST_REPEATED
+    operations = (e for e in elements_of((part,)) if long and e.axes and isinstance(e, Apply | Select))
+    return sum(1 for _ in islice(operations, most + 1)) > most
 
 
 def _is_ready(part: Element) -> bool:

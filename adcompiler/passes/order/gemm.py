@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from math import prod
 
 from adcompiler.ir.nodes import (
-    Apply,
     Array,
     Element,
     Func,
@@ -28,7 +27,6 @@ from adcompiler.ir.nodes import (
     Reduce,
     Shape,
     closed,
-    const,
     is_const,
 )
 from adcompiler.ir.types import is_float
@@ -42,6 +40,7 @@ from adcompiler.passes.limits import (
     MOST_RESULT_RATIO,
     SHORTEST_LENGTH,
 )
+from adcompiler.passes.order.factors import factors_of
 
 Axes = tuple[int, ...]
 
@@ -141,34 +140,13 @@ def _product(array: Array) -> Product | None:
         return None
     if not is_float(array.dtype) or any(is_const(n, 1) or is_computed(n) for n in array.domain):
         return None
-    factors: list[Element] = []
-    if not _flatten(array.body, factors):
-        return None
+    factors = factors_of(array.body)
     for i in range(array.rank):
         for j in range(array.rank):
             made = _grouped(array, factors, i, j) if i != j else None
             if made is not None:
                 return made
     return None
-
-
-def _flatten(element: Element, factors: list[Element]) -> bool:
-    """Collect the factors of a product; False if it is not a product."""
-    work = [element]
-    while work:
-        e = work.pop()
-        match e:
-            case Apply(op="multiply", args=(x, y)):
-                work += (y, x)
-            case Apply(op="divide", args=(x, y)):
-                factors.append(apply("divide", const(1, e.dtype), y))
-                work.append(x)
-            case Apply(op="negative", args=(x,)):
-                factors.append(const(-1, e.dtype))
-                work.append(x)
-            case _:
-                factors.append(e)
-    return len(factors) > 1
 
 
 def _grouped(array: Reduce, factors: Sequence[Element], i: int, j: int) -> Product | None:

@@ -55,6 +55,10 @@ class Form(NamedTuple):
 class Target(Protocol):
     """A target of compilation."""
 
+    def prepared(self, func: Func) -> Func:
+        """The program in which products are sought."""
+        ...
+
     def products(self, func: Func) -> tuple[Sequence[Product], int | None]:
         """The products that BLAS could compute, and the least points worth a call, if not the default."""
         ...
@@ -80,14 +84,14 @@ class _Program:
     """A program with its possible BLAS calls, and its forms."""
 
     def __init__(self, func: Func, target: Target) -> None:
-        self.func, self.target = func, target
-        self.products, self.fewest = target.products(func)
+        self.func, self.target = target.prepared(func), target
+        self.products, self.fewest = target.products(self.func)
         self.lengths = [lengths(p.lengths) for p in self.products]
         self.funcs: Memo[tuple[int, ...], Func] = Memo()
         self.forms: Memo[tuple[int, ...], Form] = Memo()
         self.times: Memo[tuple[int, ...], Callable[[Sizes], float]] = Memo()
         self.slower: Memo[tuple[tuple[int, ...], Sizes], bool] = Memo()
-        self.exact = Lengths(func, whole=True)
+        self.exact = Lengths(self.func, whole=True)
 
     def chosen(self, sizes: Sizes) -> tuple[int, ...]:
         """The products that BLAS computes for these lengths."""

@@ -16,6 +16,7 @@ from adcompiler.kernels.schedule.materialise import scheduled
 from adcompiler.kernels.schedule.schedule import schedule
 from adcompiler.passes.limits import CALL_POINTS
 from adcompiler.passes.order.gemm import Product, found, with_calls
+from adcompiler.passes.order.guarded_products import guarded_products
 from adcompiler.passes.order.interchange import interchange
 from adcompiler.passes.order.interchange import pays as interchange_pays
 from adcompiler.passes.order.triangles import lengths as rows
@@ -35,6 +36,10 @@ class Cpu:
     precise: bool = False
     threads: int | None = None
     by_numba: bool = False
+
+    def prepared(self, func: Func) -> Func:
+        """Guarded sums become products of matrices."""
+        return guarded_products(func)
 
     def products(self, func: Func) -> tuple[Sequence[Product], int | None]:
         """A lower threshold applies to products after all loops of a program: the kernel stays unchanged."""
@@ -71,6 +76,10 @@ class Cpu:
 class Finished(Cpu):
     """Processors, for a program to which all passes have been applied."""
 
+    def prepared(self, func: Func) -> Func:
+        """The program unchanged."""
+        return func
+
     def products(self, func: Func) -> tuple[Sequence[Product], int | None]:
         """No products are sought."""
         return (), None
@@ -92,6 +101,10 @@ class Cuda:
 
     atomics: bool = False
     fast: bool = False
+
+    def prepared(self, func: Func) -> Func:
+        """The program unchanged: the kernels of both sums would run."""
+        return func
 
     def products(self, func: Func) -> tuple[Sequence[Product], int | None]:
         """Large products of two matrices."""

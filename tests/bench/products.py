@@ -1,0 +1,213 @@
+"""`python tests/bench --products`: sums that are matrix products, beside the same products in BLAS and JAX.
+
+Each form is a product of two matrices as it stands in a program: of transposed or gathered operands, in
+batches, with a bias and an activation, or in a loop. Times are those of a result, and of both gradients of a
+weighted sum of it. BLAS computes the products alone, of contiguous operands, by NumPy; what stands around
+them costs it nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bench.isolate import Outcome, Task, spawn
+from bench.runner import PATIENCE
+from bench.workload import Run
+
+SIDES = (128, 256, 512, 1024)
+DTYPES = ("f64", "f32")
+CASES = 4  # of the batched product, and iterations of the loop
+SECONDS, ROUNDS = 1.0, 3  # of an entry, at least
+WHAT = ("result", "gradients")
+PEERS = ("ours", "BLAS", "JAX")
+
+
+class Form(NamedTuple):
+    """A product as a program writes it: its name, the program, its inputs, what it is in array functions, the
+    products of a result and of its gradients."""
+
+    name: str
+    text: str
+    inputs: Callable[[np.random.Generator, int], tuple[Any, ...]]
+    result: Callable[..., Any]
+    products: int = 1
+    gradients: int = 2
+
+
+def two(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
+    return tuple(rng.standard_normal((2, n, n)))
+
+
+def rows(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
+    return *two(rng, n), rng.integers(0, n, n)
+
+
+def layer(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
+    return *two(rng, n), rng.standard_normal(n)
+
+
+def batch(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
+    return tuple(rng.standard_normal((2, CASES, n, n)))
+
+
+def steps(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
+    a, b = two(rng, n)
+    return a, b / n**0.5
+
+
+def in_loop(xp: Any, a: Any, b: Any) -> Any:
+    for _ in range(CASES):
+        a = xp.tanh(a @ b)
+    return a
+
+
+FORMS = (
+    Form("plain", "def f(a: f64[n, n], b: f64[n, n]):\n    return a @ b", two, lambda xp, a, b: a @ b),
+    Form(
+        "written as a sum",
+        "def f(a: f64[n, n], b: f64[n, n]):\n"
+        "    return [[sum(a[i, k] * b[k, j] for k in range(n)) for j in range(n)] for i in range(n)]",
+        two,
+        lambda xp, a, b: a @ b,
+    ),
+    Form("left transposed", "def f(a: f64[n, n], b: f64[n, n]):\n    return a.T @ b", two,
+         lambda xp, a, b: a.T @ b),
+    Form("right transposed", "def f(a: f64[n, n], b: f64[n, n]):\n    return a @ b.T", two,
+         lambda xp, a, b: a @ b.T),
+    Form("gathered rows", "def f(a: f64[n, n], b: f64[n, n], k: i64[n]):\n    return a[k] @ b", rows,
+         lambda xp, a, b, k: a[k] @ b),
+    Form("bias and tanh", "def f(a: f64[n, n], b: f64[n, n], c: f64[n]):\n    return tanh(a @ b + c)", layer,
+         lambda xp, a, b, c: xp.tanh(a @ b + c), gradients=3),
+    Form("bias and maximum",
+         "def f(a: f64[n, n], b: f64[n, n], c: f64[n]):\n    return maximum(a @ b + c, 0)", layer,
+         lambda xp, a, b, c: xp.maximum(a @ b + c, 0), gradients=3),
+    Form("batch of 4", "def f(a: f64[c, n, n], b: f64[c, n, n]):\n    return a @ b", batch,
+         lambda xp, a, b: a @ b, CASES, 2 * CASES),
+    Form(
+        "loop of 4",
+        "def f(a: f64[n, n], b: f64[n, n]):\n    for k in range(4):\n        a = tanh(a @ b)\n    return a",
+        steps,
+        in_loop,
+        CASES,
+        3 * CASES,
+    ),
+)  # fmt: skip
+
+
+def product(task: Task) -> Outcome:
+    """In a process of its own: the rates of a form of one size in GFLOP/s, by peer and what is computed."""
+    form = next(f for f in FORMS if f.name == task["form"])
+    side, wide = task["side"], task["dtype"] == "f64"
+    given = form.inputs(np.random.default_rng(0), side)
+    if not wide:
+        given = tuple(a.astype(np.float32) if a.dtype == np.float64 else a for a in given)
+    weights = np.random.default_rng(1).standard_normal(form.result(np, *given).shape).astype(given[0].dtype)
+    peers = {
+        "ours": partial(ours, form.text if wide else form.text.replace("f64", "f32")),
+        "BLAS": partial(blas, form),
+        **({"JAX": partial(jax, form.result)} if task["jax"] else {}),
+    }
+    runs = {
+        (peer, what): run
+        for peer, build in peers.items()
+        for what, run in zip(WHAT, build(given, weights), strict=True)
+    }
+    count = {"result": form.products, "gradients": form.gradients}
+    return {
+        f"{peer} {what}": count[what] * 2e-9 * side**3 / seconds
+        for (peer, what), seconds in least(runs).items()
+    }
+
+
+def least(runs: Mapping[tuple[str, str], Run]) -> dict[tuple[str, str], float]:
+    """The shortest time of a call of each, in seconds: all in turn, as they meet the same machine."""
+    for run in (*runs.values(), *runs.values()):
+        run()
+    found = dict.fromkeys(runs, math.inf)
+    rounds, begin = 0, time.perf_counter()
+    while rounds < ROUNDS or time.perf_counter() - begin < SECONDS:
+        rounds += 1
+        for key, run in runs.items():
+            start = time.perf_counter()
+            run()
+            found[key] = min(found[key], time.perf_counter() - start)
+    return found
+
+
+def show(found: Mapping[tuple[str, str, int], Outcome]) -> str:
+    """A table of the rates, and how they compare."""
+    lines = ["| form | dtype | side | " + " | ".join(f"{w}: {p}" for w in WHAT for p in PEERS) + " |"]
+    lines.append("|---" * 9 + "|")
+    for (form, dtype, side), outcome in found.items():
+        rates = [outcome.get(f"{peer} {what}") for what in WHAT for peer in PEERS]
+        cells = ["—" if r is None else f"{r:.1f}" for r in rates]
+        lines.append(f"| {form} | {dtype} | {side} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def run(sides: Sequence[int], threads: int, jax: bool, say: Callable[[str], None]) -> None:
+    """Measure all forms, each in a process of its own, and say what was found."""
+    found: dict[tuple[str, str, int], Outcome] = {}
+    for form, dtype, side in itertools.product(FORMS, DTYPES, sides):
+        task = {"kind": "product", "form": form.name, "side": side, "dtype": dtype, "threads": threads}
+        found[form.name, dtype, side] = outcome = spawn({**task, "jax": jax}, PATIENCE)
+        say(
+            f"{form.name}, {dtype}, {side}: "
+            + ", ".join(f"{k} {v:.1f}" if isinstance(v, float) else str(v) for k, v in outcome.items())
+        )
+    say("\n" + show(found))
+
+
+def ours(text: str, given: Sequence[Any], weights: Any) -> Iterator[Callable[[], Any]]:
+    import adcompiler as adc
+
+    f = adc.compile(text)
+    yield lambda: f(*given)
+    inputs = text[text.index("(") + 1 : text.index("):")]
+    names = ", ".join(re.findall(r"(\w+):", inputs))
+    shape = ", ".join(f"m{k}" for k in range(weights.ndim))
+    kind = "f64" if weights.dtype == np.float64 else "f32"
+    loss = adc.compile(f"{text}\n\ndef loss({inputs}, w: {kind}[{shape}]):\n    return sum(w * f({names}))")
+    gradient = adc.grad(loss, wrt=("a", "b"))
+    yield lambda: gradient(*given, weights)
+
+
+def blas(form: Form, given: Sequence[Any], weights: Any) -> Iterator[Callable[[], Any]]:
+    """The products alone."""
+    a, b = (np.ascontiguousarray(x) for x in given[:2])
+    cases = 1 if a.ndim == 3 else form.products
+    out = np.empty_like(a)
+
+    def multiplied(count: int) -> None:
+        for _ in range(count):
+            np.matmul(a, b, out=out)
+
+    yield lambda: multiplied(cases)
+    yield lambda: multiplied(form.gradients // (CASES if a.ndim == 3 else 1))
+
+
+def jax(result: Callable[..., Any], given: Sequence[Any], weights: Any) -> Iterator[Callable[[], Any]]:
+    from bench.frameworks import jax_call
+
+    def of(xp: Any) -> Callable[..., Any]:
+        return partial(result, xp)
+
+    def gradient(xp: Any) -> Callable[..., Any]:
+        import jax as library
+
+        def loss(a: Any, b: Any, *rest: Any) -> Any:
+            *others, w = rest
+            return xp.sum(w * result(xp, a, b, *others))
+
+        return library.grad(loss, argnums=(0, 1))
+
+    yield jax_call(of)(tuple(given), "cpu")
+    yield jax_call(gradient)((*given, weights), "cpu")
