@@ -6,6 +6,7 @@ from __future__ import annotations
 Exceptions = dict[str, tuple[float, str]]  # by law: the most times, or the number of nests, and the reason
 
 CONTRACTED = "the loops over what a product contracts stand outside, so that they also compute it"
+BOTH = "the sums under a mask for infinite factors count too, though they do not run"
 
 WRITTEN: dict[str, Exceptions] = {
     "elimination": {"gradient": (12, "iterations inside run again, and their rows are saved")},
@@ -21,7 +22,9 @@ CLIFFS: dict[str, Exceptions] = {
     "inverse-3x3": {"gradient": (6.4, "adjoints of the nine entries are added one by one")},
     "full-mixture": {"gradient": (6.2, "products of triangles are computed again for both factors")},
     "gp-elementwise": {"gradient": (6.2, "entries of factors are made again by their reverse iterations")},
-    "conv-network": {"strides": (9, "the axis that a window shifts has no vote in the order of loops")},
+    "conv-network": {"gradient": (6.6, BOTH)},
+    "convolution-2d": {"gradient": (6.7, BOTH), "strides": (2, "a sum under a mask computes its parts")},
+    "bilinear-form": {"gradient": (6.2, "a factor over three axes is stored, at some lengths")},
     "attention": {"strides": (2, CONTRACTED)},
     "causal-attention": {"strides": (5, CONTRACTED)},
     "feed-forward": {"strides": (2, CONTRACTED)},
