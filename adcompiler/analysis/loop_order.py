@@ -26,14 +26,15 @@ def loop_order(array: Array) -> tuple[int, ...]:
     """The axes of the domain, outermost first: those of the access with most axes in their order, the rest
     after them, and innermost the axis that most accesses have last, so that they are contiguous.
 
-    The store comes first among equals: the sums of a pairwise reduction stay in a register. If the length of
-    the reduction's array is known only when the kernel runs, blocks have no partial arrays: an axis of the
-    result comes first.
+    The store comes first among equals: the sums of a pairwise reduction stay in a register. That of a scatter
+    only tells which axis is contiguous. If the length of the reduction's array is known only when the kernel
+    runs, blocks have no partial arrays: an axis of the result comes first.
     """
     axes = [k for k, n in enumerate(array.domain) if not is_const(n, 1)]
     places = [array.indices if isinstance(array, Accumulate) else tuple(map(Index, range(array.rank)))]
     places += [e.args for e in elements_of(array.elements) if isinstance(e, Read)]
-    accesses = [tuple(i.axis for i in at if isinstance(i, Index) and i.axis in axes) for at in places]
+    ordered = places[isinstance(array, Accumulate) :]
+    accesses = [tuple(i.axis for i in at if isinstance(i, Index) and i.axis in axes) for at in ordered]
     order: list[int] = []
     for access in sorted(accesses, key=len, reverse=True):
         order.extend(k for k in access if k not in order)

@@ -73,3 +73,16 @@ def test_the_report_gives_the_reasons(monkeypatch):
     parameters, body, args, _ = SLOW["a remainder"]
     report = compiled(parameters, body).explain((), *args, cost=True)
     assert "because   divides integers" in report
+
+
+def test_the_report_names_routines_one_thread_and_functions_that_nests_repeat():
+    source = """
+def f(x: f64[n], k: i64[n]):
+    y = zeros(n)
+    y[k] += exp(x)
+    return sum((exp(x) - sum(sort(x)))**2) + sum(y * x)
+"""
+    x = np.linspace(0, 1, 100_000)
+    report = adc.compile(source).explain((), x, np.arange(len(x)), cost=True)
+    for words in ("calls argsort", "runs on one thread: several iterations may add", "computes exp again"):
+        assert words in report

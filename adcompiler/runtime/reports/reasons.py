@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
+from adcompiler.ir.nodes import Call as Routine
+from adcompiler.kernels.emit.calls import PRODUCTS
 from adcompiler.kernels.limits import PARALLEL_POINTS
-from adcompiler.kernels.schedule.schedule_tree import Recurrence
+from adcompiler.kernels.schedule.schedule_tree import Task
 from adcompiler.loopir.dependence import Iteration, loop_variant, total
 from adcompiler.loopir.nodes import Access, Assign, Binary, Call, For, Invoke, Literal, Stmt, While
 from adcompiler.loopir.python_modules import is_special
@@ -40,11 +42,12 @@ def circumstances(
     `again` what another nest has computed, or it is short. `times` are the measured one and the roofline."""
     measured, roof = times
     item, kernel = timed.items[k], timed.kernel
-    if threads > 1 and measured > THREAD_SECONDS:
+    if isinstance(item, Task) and isinstance(item.array, Routine) and item.array.op not in PRODUCTS:
+        yield f"calls {item.array.op}, whose operations are not counted"
+    elif threads > 1 and measured > THREAD_SECONDS:
         nests = [kernel.scans.get(n, loop) for n, loop in enumerate(kernel.nests)]
         if item not in nests:
-            why = "its iterations run in order" if isinstance(item, Recurrence) else "it is one call"
-            yield f"runs on one thread: {why}"
+            yield "runs on one thread: its iterations run in order"
         elif nests.index(item) in kernel.sequential:
             yield "runs on one thread: several iterations may add to one place"
         else:
