@@ -22,7 +22,10 @@ CLIFFS: dict[str, Exceptions] = {
     "inverse-3x3": {"gradient": (6.4, "adjoints of the nine entries are added one by one")},
     "full-mixture": {"gradient": (6.2, "products of triangles are computed again for both factors")},
     "gp-elementwise": {"gradient": (6.2, "entries of factors are made again by their reverse iterations")},
-    "conv-network": {"gradient": (6.6, BOTH)},
+    "conv-network": {
+        "gradient": (6.6, BOTH),
+        "strides": (9, "the axis that a window shifts has no vote in the order of loops"),
+    },
     "convolution-2d": {"gradient": (6.7, BOTH), "strides": (2, "a sum under a mask computes its parts")},
     "bilinear-form": {"gradient": (6.2, "a factor over three axes is stored, at some lengths")},
     "attention": {"strides": (2, CONTRACTED)},
