@@ -74,7 +74,7 @@ def innermost(body: Sequence[Stmt]) -> Iterator[For | While]:
     """The loops that have no long loop inside, and call nothing that has any."""
     for s in dict.fromkeys(statements(body)):
         is_other = isinstance(s, Lanes) or (
-            isinstance(s, For) and (s.kind == "blocks" or short(s) is not None)
+            isinstance(s, For) and (s.kind in ("blocks", "edges") or short(s) is not None)
         )
         if isinstance(s, For | While) and not is_other and not has_loops(s.body) and not _called(s.body):
             yield s
