@@ -1,4 +1,5 @@
-"""Values that are made when they are first asked for, and kept: `cached_property`, `Memo` and `WeakMemo`.
+"""Values that are made when they are first asked for, and kept: `cached_property`, `Memo`, `Sites` and
+`WeakMemo`.
 
 One thread makes a value, and others that ask for it wait; threads that make different values do not.
 (`functools.cached_property` of Python 3.11 has one lock for all instances of a class; that of 3.12 has none,
@@ -78,6 +79,24 @@ class Memo(dict[K, V]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.limit,)
+
+
+class Sites(Memo[K, V]):
+    """What calls that look alike have in common. To make it takes longer than a call: in a full memo a value
+    is made when its key is asked for the second time."""
+
+    __slots__ = ("asked",)
+
+    def __init__(self, limit: int = VALUES) -> None:
+        super().__init__(limit)
+        self.asked: Memo[K, bool] = Memo(limit)
+
+    def of_repeated(self, key: K, make: Callable[[], V]) -> V | None:
+        """The value of a key; None where it is not worth making one yet."""
+        if key in self or len(self) < self.limit or key in self.asked:
+            return self.made(key, make)
+        self.asked[key] = True
+        return None
 
 
 class WeakMemo(WeakKeyDictionary[K, V]):

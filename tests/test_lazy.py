@@ -10,7 +10,7 @@ from threading import Barrier, Event
 
 import pytest
 
-from adcompiler.lazy import Memo, WeakMemo
+from adcompiler.lazy import Memo, Sites, WeakMemo
 
 
 def made(memo, *keys):
@@ -35,6 +35,13 @@ def test_the_value_asked_for_least_recently_is_dropped():
     assert list(memo) == [1, 3]
     memo[4] = [4]  # as if it was made
     assert list(memo) == [3, 4]
+
+
+def test_full_sites_make_what_is_asked_for_again():
+    sites = Sites(2)
+    ask = lambda k: sites.of_repeated(k, lambda: k)  # noqa: E731
+    assert [ask(k) for k in (1, 2, 3, 4, 3, 3)] == [1, 2, None, None, 3, 3]
+    assert list(sites) == [2, 3]
 
 
 def test_what_fails_is_tried_again():

@@ -18,6 +18,7 @@ from adcompiler.frontend.lowering.program import Lowered
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Func
 from adcompiler.ir.textform.printer import short_lengths
+from adcompiler.lazy import Memo
 from adcompiler.public_types import Values, Wrt
 from adcompiler.pytree.containers import Container
 from adcompiler.pytree.kinds import ArgType, Types
@@ -61,13 +62,12 @@ class Jacobian(Derived):
 
     def __init__(self, of: Function, wrt: Any, prefix: str) -> None:
         super().__init__(of, wrt, prefix)
-        self.lengths: dict[
-            Types, tuple[int, ...]
-        ] = {}  # of the first call: they decide which mode is cheaper
+        self.lengths: Memo[Types, tuple[int, ...]] = Memo()  # of the first call: which mode is cheaper
 
     def _first_call(self, types: Types, values: Sequence[Any]) -> None:
-        sizes = Program.of(self._of._trace(types), self._backend).sizes(values)
-        self.lengths.setdefault(types, tuple(sizes))
+        self.lengths.made(
+            types, lambda: tuple(Program.of(self._of._trace(types), self._backend).sizes(values))
+        )
 
     def _how(self, types: Types) -> str:
         func = self._of._trace(types).func

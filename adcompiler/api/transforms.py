@@ -43,7 +43,8 @@ def by(what: str, f: Any, wrt: Any, make: Callable[[Function, Any, str], Functio
     """A transform of a function for `wrt`, made once: `adc.grad(f)(x)` in a loop is made only in its first
     iteration."""
     f = compiled(what, f)
-    return f._derived((what, make, repr(wrt)), lambda: make(f, wrt, what))
+    chosen = f._canonical(wrt)
+    return f._derived((what, make, repr(chosen)), lambda: make(f, chosen, what))
 
 
 class Derived(Function):

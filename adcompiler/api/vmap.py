@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from adcompiler.api.function import Function
-from adcompiler.api.transforms import Derived, by, compiled
+from adcompiler.api.transforms import Derived, compiled
 from adcompiler.errors import ShapeError
 from adcompiler.frames import public
 from adcompiler.frontend.lowering.program import Lowered
@@ -166,5 +166,4 @@ def vmap(f: Function, in_axes: int | Sequence[Foreign] | None = 0) -> Mapped:
         raise ArgumentError(
             f"vmap: in_axes {axes} for {count} parameters", remedy="pass an integer or None for each"
         )
-    found: Mapped = by("vmap", f, axes, Mapped)
-    return found
+    return f._derived(("vmap", repr(axes)), lambda: Mapped(f, axes, "vmap"))

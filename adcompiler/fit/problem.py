@@ -55,8 +55,7 @@ class Problem:
         self.varied = [
             _position(self.name, names, one) for one in (wrt if isinstance(wrt, tuple) else (wrt,))
         ]
-        varied = tuple(names[k] for k in self.varied)
-        self.by = varied if isinstance(wrt, tuple) else varied[0]  # as a user writes it, to share programs
+        self.by = tuple(self.varied) if isinstance(wrt, tuple) else self.varied[0]
         self.all = self._filled(names, args if isinstance(args, tuple) else (args,))
         self.shape: tuple[int, ...] | None = None  # of the last value; of a container None
         self.value = Last(self._value)

@@ -31,6 +31,7 @@ from adcompiler.eager.graph.graph import Node
 from adcompiler.errors import DtypeError, GraphError, ShapeError
 from adcompiler.frames import public
 from adcompiler.ir.types import NUMPY, is_float
+from adcompiler.lazy import Memo
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.pytree.containers import Container, Ragged, Rows, opened
 from adcompiler.pytree.kinds import ArgType, Types
@@ -233,7 +234,7 @@ class Backward(Style):
 
     def __init__(self, f: Traceable) -> None:
         super().__init__(f)
-        self.replayed: dict[tuple[int, ...], Callable[..., Any]] = {}  # by the arguments that are pairs
+        self.replayed: Memo[tuple[int, ...], Callable[..., Any]] = Memo()  # by the arguments that are pairs
 
     @public
     def _call(self, *args: Any, **keywords: Any) -> tuple[Any, ...]:

@@ -19,6 +19,7 @@ from adcompiler.ir.nodes import Array, Func, Input, Size
 from adcompiler.ir.textform.printer import show
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import arrays_of, read_by
+from adcompiler.lazy import Memo
 from adcompiler.passes.chunks.partition import Partition, partition
 from adcompiler.passes.known_lengths import Known, for_lengths
 from adcompiler.pytree.containers import mapped
@@ -54,7 +55,7 @@ class Blockwise:
                 f"adc.dask runs on CPUs, but {f.__name__} is compiled for {f._backend}",
                 remedy='backend="cpu"',
             )
-        self.partitions: dict[tuple[Any, ...], Partition] = {}
+        self.partitions: Memo[tuple[Any, ...], Partition] = Memo()
 
     def __repr__(self) -> str:
         return f"<blockwise {self.f!r}>"
@@ -80,9 +81,7 @@ class Blockwise:
         loops = any(isinstance(a, Item) for a in arrays_of(func.roots))
         text, numbers = show(func), tuple(n.number for n in chunks)
         key = text, numbers, tuple(sizes) if loops else ()
-        if key not in self.partitions:
-            self.partitions[key] = partition(func, numbers, lambda n: length(n, sizes))
-        plan = self.partitions[key]
+        plan = self.partitions.made(key, lambda: partition(func, numbers, lambda n: length(n, sizes)))
         fitted = {i: fit(i, value, chunks) for i, value in zip(func.inputs, given, strict=True)}
         backend = BACKENDS[self.f._backend.partition(":")[0]]
         token = tokenize(text, backend, self.keep, list(fitted.values()))

@@ -26,7 +26,7 @@ from adcompiler.ir.batch import over
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Element, Func, Index, Input, Map, Node, Read, Reduce, Size, const
 from adcompiler.ir.types import NUMPY, is_float
-from adcompiler.lazy import Memo, cached_property
+from adcompiler.lazy import Memo, Sites, cached_property
 from adcompiler.ops.build import apply, cast
 from adcompiler.passes.known_lengths import NOTHING, Known, for_lengths
 from adcompiler.passes.pipeline import SIMPLIFY, run
@@ -155,10 +155,9 @@ class Program:
         self.scalars = [(k, NUMPY[r.dtype].type) for k, r in enumerate(func.results) if not r.rank]
         self.has_fast_paths = not (func.counts or any(isinstance(r, Input) for r in func.results))
         # Functions by lengths: the fast paths of calls (also by the general way, and classes), what runs the
-        # program, and what an engine has compiled. The first fast paths stay: to make one takes longer than a
-        # call, and where lengths are new in each call, it would be made in each.
-        self.fast_paths: dict[tuple[Any, ...], Callable[..., Any]] = {}
-        self.runners: dict[tuple[int, ...], Callable[..., Any]] = {}
+        # program, and what an engine has compiled.
+        self.fast_paths: Sites[tuple[Any, ...], Callable[..., Any]] = Sites(MOST_FAST_PATHS)
+        self.runners: Sites[tuple[int, ...], Callable[..., Any]] = Sites(MOST_FAST_PATHS)
         self.staged: Memo[tuple[int, ...], Callable[..., Any]] = Memo(MOST_FAST_PATHS)
         self._executable: Executable | None = None
         self._made: Memo[Any, Any] = Memo()
@@ -286,10 +285,12 @@ class Program:
         if not (self.has_fast_paths and all(map(fits, types, args))):
             return general
         key = (general, *sizes, *map(type, args))  # pairs and numbers go other general ways
-        if key not in self.fast_paths and len(self.fast_paths) < MOST_FAST_PATHS:
+
+        def make() -> Callable[..., Any]:
             made = fast_path(self.executable, sizes, types, args, self.structure, plain, general)
-            self.fast_paths[key] = made or general
-        return self.fast_paths.get(key, general)
+            return made or general
+
+        return self.fast_paths.get(key) or self.fast_paths.of_repeated(key, make) or general
 
     def runner(
         self, sizes: Sequence[int], values: Sequence[Any], plain: bool = False
@@ -311,10 +312,8 @@ class Program:
         path."""
         runner = self.runners.get(sizes)
         if runner is None:
-            runner = self.runner(sizes, values, plain=True)
-            if len(self.runners) < MOST_FAST_PATHS:
-                self.runners[sizes] = runner
-        return runner(*values)
+            runner = self.runners.of_repeated(sizes, lambda: self.runner(sizes, values, plain=True))
+        return self.run(sizes, values, False) if runner is None else runner(*values)
 
     def for_lengths(self, known: Known, alone: bool = False) -> Program:
         """The program for what is known of the lengths of a call."""

@@ -105,7 +105,7 @@ class SplitProgram:
         self.parts, self.forward, self.structure = parts, forward, structure
         self.gradients, self.origin = gradients, origin
         self.made: Memo[tuple[Pattern, Pattern], Derivative] = Memo()
-        self._run: tuple[int, Any] = -1, None
+        self._dispatch: Memo[int, Propagated] = Memo(1)  # by how many patterns have been seen
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SplitFunction.at, self.origin
@@ -178,11 +178,8 @@ class SplitProgram:
 
     def __call__(self, saved: Saved, cotangents: Sequence[Any]) -> tuple[Any, ...]:
         """Run the generated `propagate` on a cotangent (or None) for each result of forward."""
-        if self._run[0] != len(self.made):  # a pattern more has been seen: it may have a branch now
-            self._run = len(self.made), dispatcher(self.source, _Programs(self))
-        given = [c for c, d in zip(cotangents, self.parts.differentiable, strict=True) if d]
-        found: tuple[Any, ...] = self._run[1](saved, *given)
-        return found
+        run = self._dispatch.made(len(self.made), lambda: dispatcher(self.source, _Programs(self)))
+        return run(saved, *(c for c, d in zip(cotangents, self.parts.differentiable, strict=True) if d))
 
     def _compact(self, present: Pattern) -> Pattern:
         """The pattern of the results that can carry a cotangent."""
@@ -284,7 +281,7 @@ class SplitFunction:
 
     def __init__(self, f: Any, wrt: Any = None, save: Save = PARTIALS) -> None:
         self.f, self.wrt, self.save = f, wrt, save
-        self.lengths: dict[Types, tuple[int, ...]] = {}  # of the first call
+        self.lengths: Memo[Types, tuple[int, ...]] = Memo()  # of the first call
         self._programs: Memo[Any, SplitProgram] = Memo()
 
     def at(
@@ -292,8 +289,8 @@ class SplitFunction:
     ) -> SplitProgram:
         """The programs for arguments of these types; `wanted` are the inputs that have gradients, if not all
         those of the parameters in `wrt`. `values` are those of a call."""
-        if self.save == AUTO and values is not None and types not in self.lengths:
-            self.lengths.setdefault(types, tuple(self.f._program(types, values).sizes(values)))
+        if self.save == AUTO and values is not None:
+            self.lengths.made(types, lambda: tuple(self.f._program(types, values).sizes(values)))
         key = types, wanted, self.lengths.get(types) if self.save == AUTO else None
 
         def make() -> SplitProgram:
@@ -332,7 +329,7 @@ class SplitFunction:
         program = self.at(types, values=values)
         self.f._seen(types)
         bound = program.forward.bind(values, plain)
-        self.lengths.setdefault(types, tuple(bound.sizes))
+        self.lengths.made(types, lambda: tuple(bound.sizes))
         found = bound.run()
         offsets = offsets_in(types, values)
         results = unflatten(

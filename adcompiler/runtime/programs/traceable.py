@@ -21,7 +21,7 @@ from adcompiler.runtime.programs.batches import check_batches
 from adcompiler.runtime.programs.integer_lists import convert_lists, with_integer_lists
 from adcompiler.runtime.programs.program import Bound, Program
 from adcompiler.runtime.programs.splitting import PARTIALS, Save, SplitFunction, checked_save
-from adcompiler.runtime.programs.wrt import inputs_of, positions
+from adcompiler.runtime.programs.wrt import canonical, inputs_of, positions
 
 T = TypeVar("T")
 
@@ -130,6 +130,10 @@ class Traceable:
         found: T = self._memo.made(key, make)
         return found
 
+    def _canonical(self, wrt: Any) -> Any:
+        """`wrt` with positions in the place of names."""
+        return canonical([p.name for p in self._parameters], wrt)
+
     def _positions(self, wrt: Any, types: Types) -> tuple[int, ...]:
         """The positions of the parameters in `wrt`: see `wrt.positions`."""
         return positions(self.__name__, [p.name for p in self._parameters], wrt, types)
@@ -150,6 +154,6 @@ class Traceable:
               to recompute, at the lengths of the first call; or names of temporaries, of the source or as
               shown: propagate recomputes all others. None: as the function was compiled
         """
-        key = tuple(wrt) if isinstance(wrt, list) else wrt
+        chosen = self._canonical(wrt)
         kept = self._save if save is None else checked_save(save)
-        return self._splits.made((key, kept), lambda: SplitFunction(self, key, kept))
+        return self._splits.made((chosen, kept), lambda: SplitFunction(self, chosen, kept))

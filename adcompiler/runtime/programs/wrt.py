@@ -38,21 +38,30 @@ def positions(name: str, parameters: Sequence[str], wrt: Any, types: Types) -> t
     return found
 
 
+def canonical(parameters: Sequence[str], wrt: Any) -> Any:
+    """`wrt` with positions in the place of names, so that a parameter is meant in one way; what names none
+    stays, for the error of a call."""
+    if isinstance(wrt, tuple | list):
+        return tuple(canonical(parameters, one) for one in wrt)
+    k = parameters.index(wrt) if wrt in parameters else wrt
+    is_position = isinstance(k, int | np.integer) and not isinstance(k, bool)
+    return int(k) % len(parameters) if is_position and -len(parameters) <= k < len(parameters) else wrt
+
+
 def _position(name: str, parameters: Sequence[str], one: Any, types: Types) -> int:
-    k = parameters.index(one) if one in parameters else int(one) if isinstance(one, np.integer) else one
-    count = len(parameters)
-    if not isinstance(k, int) or isinstance(k, bool) or not -count <= k < count:
+    k: int = canonical(parameters, one)
+    if not isinstance(k, int) or isinstance(k, bool) or not 0 <= k < len(parameters):
         raise ArgumentNameError(
             f"{name} has no parameter {one!r}", remedy=f"it takes ({', '.join(parameters)})"
         )
-    kind = types[k % count]
+    kind = types[k]
     if not _has_floats(kind):
         what = "static" if isinstance(kind, Static) else getattr(kind, "dtype", "without floats")
         raise DtypeError(
             f"{parameters[k]} is {what}: there is no derivative with respect to it",
             remedy=f"{_convert(parameters[k], kind)}, or omit it from wrt",
         )
-    return k % count
+    return k
 
 
 def _refuse_integers(name: str, parameters: Sequence[str], types: Types) -> None:
