@@ -19,8 +19,8 @@ FLOAT = np.dtype(np.float64)
 
 def interpreted(function: Function, args: Sequence[Any]) -> Any:
     """What a function returns, without compiling it."""
-    types, values, _ = function._describe(args, {})
-    return Program.of(function._trace(types), "numpy").bind(values, types=types).result()
+    call = function._describe(args)
+    return Program.of(function._trace(call.types), "numpy").bind(call.values, types=call.types).result()
 
 
 def flat_results(function: Function, args: Sequence[Any]) -> np.ndarray:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from adcompiler.ad.programs.calculus import CALCULUS
 from adcompiler.api.pairs.into import write
-from adcompiler.eager.aggregates.call_cache import MISSED, CallCache
+from adcompiler.eager.aggregates.kernel_values import leaf_key
+from adcompiler.eager.graph.graph import state
 from adcompiler.errors import DtypeError, Error
 from adcompiler.frames import public
 from adcompiler.frontend.lowering.program import Lowered, lower
@@ -33,6 +34,7 @@ from adcompiler.runtime.arguments.signature import (
     wrapper_of,
 )
 from adcompiler.runtime.programs.batches import batches_of
+from adcompiler.runtime.programs.call_sites import CallSites, Key
 from adcompiler.runtime.programs.options import Options
 from adcompiler.runtime.programs.printing import show_prints
 from adcompiler.runtime.programs.program import Bound
@@ -63,13 +65,13 @@ class Function(Traceable, Displayed):
 
     # Python looks `__call__` up in the class and finds a slot, so what stands in the slot is called, with no
     # function of Python in between: the general way, or the fast_path to calls like the last one.
-    __slots__ = ("__call__", "_call_cache")
+    __slots__ = ("__call__", "_sites")
     __call__: Callable[..., Any]
-    _call_cache: CallCache | None  # of calls with Variables
+    _sites: CallSites[tuple[Types, Callable[[Sequence[Any]], Any]]]  # of calls with Variables or containers
 
     def _forget(self) -> None:
         super()._forget()
-        self._call_cache = None
+        self._sites = CallSites(leaf_key)
         self.__call__ = self._call
 
     def _seen(self, types: Types) -> None:
@@ -93,15 +95,18 @@ class Function(Traceable, Displayed):
         if len(args) < len(self._parameters) and leaves_out(self._parameters, args, keywords):
             return self.__call__(*bind(self.__name__, self._parameters, args, keywords))
         hooks = bool(keywords) or not PLAIN.issuperset(map(type, args))
+        key: Key | None = None
+        leaves: Sequence[Any] = args
         if hooks:
             if "_result" in keywords and all(p.name != "_result" for p in self._parameters):
                 from adcompiler.api.pairs.into import call_into
 
                 return call_into(self, keywords.pop("_result"), args, keywords)
-            if self._call_cache is not None and not keywords:
-                results = self._call_cache(args)
-                if results is not MISSED:
-                    return results
+            if not keywords:
+                key, leaves = self._sites.key(args, state.recording)
+            if (site := self._sites.find(key)) is not None:
+                self._last, answer = site
+                return answer(leaves)
         bound = self._bound(args, keywords) if hooks else self._bind(args, keywords)
         if not isinstance(bound, Bound):
             return answered(bound, self, bind(self.__name__, self._parameters, args, keywords))
@@ -110,6 +115,7 @@ class Function(Traceable, Displayed):
         results = bound.run()
         if not (keywords or self._prints):
             self.__call__ = bound.fast_path(args, self._call)
+            self._sites.keep(key, leaves, bound.values, lambda: (bound.types, bound.site()))
         return unflatten(bound.structure, results)
 
     def _bound(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
@@ -266,7 +272,7 @@ class Function(Traceable, Displayed):
     def _shown(self, args: Sequence[Any]) -> Types:
         """The types to show: those of `args`, else of the last call, else the annotated ones, or scalars."""
         if args:
-            return self._describe(args, {})[0]
+            return self._describe(args).types
         return self._last or default_types(self)
 
 

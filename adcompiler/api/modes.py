@@ -25,32 +25,27 @@ from adcompiler.pytree.kinds import ArgType, Types
 from adcompiler.pytree.structures import grafted, places_of
 from adcompiler.pytree.trees import leaves_by_path
 from adcompiler.runtime.arguments.ragged_arrays import check_tangents, refuse
-from adcompiler.runtime.arguments.signature import ArgumentError, Parameter, adapter_in, bind
+from adcompiler.runtime.arguments.signature import ArgumentError, Described, adapter_in, bind
 from adcompiler.runtime.arguments.tangents import like
 from adcompiler.runtime.programs.call_lengths import nominal
 from adcompiler.runtime.programs.program import Program
 from adcompiler.runtime.reports.show import default_types
 
 NOTHING = "nothing to differentiate"
-ONE_EACH = "pass a tangent for each argument; None means zero"
 
 
 class Tangent(Derived):
     """The tangent, preceded by the value if wanted; takes the arguments, then a tangent for each in `wrt`."""
 
     def __init__(self, of: Function, wrt: tuple[int, ...], with_value: bool = True) -> None:
-        names = [of._parameters[k].name for k in wrt]
-        fresh = distinct([f"d{n}" for n in names], [p.name for p in of._parameters])
-        super().__init__(of, wrt, "jvp", tuple(Parameter(n, False, False) for n in fresh))
+        super().__init__(of, wrt, "jvp", [f"d{of._parameters[k].name}" for k in wrt])
         self._with_value = with_value
 
     def _trace(self, types: Types) -> Lowered:
-        count = len(self._of._parameters)
-        lowered = self._of._trace(types[:count])
-        given = [
-            t for kind, d in zip(self._wrt, types[count:], strict=True) for t in given_floats(types[kind], d)
-        ]
-        floats = self._of._inputs_of(self._wrt, types[:count])
+        own, tangents = self._parted(types)
+        lowered = self._of._trace(own)
+        given = [t for k, d in zip(self._wrt, tangents, strict=True) for t in given_floats(own[k], d)]
+        floats = self._of._inputs_of(self._wrt, own)
         wanted = [k for k, here in zip(floats, given, strict=True) if here]
         made = value_and_tangent(lowered.func, wanted, self._with_value).with_(name=self.__name__)
         one = lowered.structure
@@ -71,7 +66,7 @@ class Jacobian(Derived):
 
     def _how(self, types: Types) -> str:
         func = self._of._trace(types).func
-        inputs = [func.inputs[k] for k in self._of._inputs_of(self._of._positions(self._wrt, types), types)]
+        inputs = [func.inputs[k] for k in self._of._wanted(self._wrt, types)[1]]
         if not (inputs and func.results):
             return NOTHING
         if forward_is_cheaper(func.results, inputs, nominal(self.lengths.get(types))):
@@ -81,10 +76,9 @@ class Jacobian(Derived):
     def _trace(self, types: Types) -> Lowered:
         lowered = self._of._trace(types)
         func = lowered.func
-        positions = self._of._positions(self._wrt, types)
+        positions, inputs = self._of._wanted(self._wrt, types)
         refuse("jacobian", [types[k] for k in positions])
-        length = nominal(self.lengths.get(types))
-        blocks = dense_jacobian(func, self._of._inputs_of(positions, types), length)
+        blocks = dense_jacobian(func, inputs, nominal(self.lengths.get(types)))
         structure = grafted(lowered.structure, self._places(positions, types), [r.rank for r in func.results])
         return _dense(self, lowered, func, blocks, structure)
 
@@ -94,7 +88,7 @@ class Hessian(Derived):
 
     def _how(self, types: Types) -> str:
         func = self._of._trace(types).func
-        inputs = [func.inputs[k] for k in self._of._inputs_of(self._of._positions(self._wrt, types), types)]
+        inputs = [func.inputs[k] for k in self._of._wanted(self._wrt, types)[1]]
         if not inputs:
             return NOTHING
         return f"forward over reverse mode: one direction per entry of {_entries(func, inputs)}, at once"
@@ -103,9 +97,9 @@ class Hessian(Derived):
         gradient = Gradient(self._of, self._wrt, "grad")
         lowered = gradient._trace(types)
         func = lowered.func
-        positions = self._of._positions(self._wrt, types)
+        positions, wanted = self._of._wanted(self._wrt, types)
         refuse("hessian", [types[k] for k in positions])
-        inputs = [func.inputs[k] for k in self._of._inputs_of(positions, types)]
+        inputs = [func.inputs[k] for k in wanted]
         blocks = forward_jacobian(func, inputs)
         row = self._places(positions, types)
         structure = grafted(row, row, [i.rank for i in inputs])
@@ -152,28 +146,47 @@ def jvp(f: Function, args: Sequence[Values], tangents: Sequence[Values]) -> tupl
 
 def _pushed(f: Function, args: Sequence[Any], tangents: Sequence[Any], with_value: bool) -> Any:
     """The value and the tangent of `f`, or the tangent alone: a separate program."""
-    args, tangents = as_tuple("jvp", "args", args), as_tuple("jvp", "tangents", tangents)
-    if len(args) != len(tangents):
-        raise ShapeError(f"{len(args)} arguments but {len(tangents)} tangents", remedy=ONE_EACH)
+    args, tangents = paired("jvp", args, "tangents", tangents)
     f = compiled("jvp", f)
-    left = len(f._parameters) - len(args)
-    args, tangents = bind(f.__name__, f._parameters, args, {}), (*tangents, *[None] * left)
-    types, values = _described(f, args)
-    wrt = f._positions(tuple(k for k, t in enumerate(tangents) if t is not None), types)
-    check_tangents(f._parameters, types, values, tangents)
-    floats = {k: [values[n] for n in f._inputs_of((k,), types)] for k in wrt}
-    given = {k: like(tangents[k], floats[k], types[k], f._parameters[k].name) for k in wrt}
-    wrt = tuple(k for k in wrt if given[k] is not None)
+    args, given = directed(f, args, tangents)
+    wrt = tuple(given)
     pushed = f._derived(("jvp", wrt, with_value), lambda: Tangent(f, wrt, with_value))
-    return pushed(*args, *(given[k] for k in wrt))
+    return pushed(*args, *given.values())
 
 
-def _described(f: Function, args: Sequence[Any]) -> tuple[Types, Sequence[Any]]:
-    """The types of arguments, and their values; of arrays that only their library reads, the shapes."""
-    if (own := getattr(adapter_in(f, args), "types_of", None)) is not None:
-        return own(f, bind(f.__name__, f._parameters, args, {}))  # type: ignore[no-any-return]
-    types, values, _ = f._describe(args, {})
-    return types, values
+def paired(what: str, args: Any, name: str, directions: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Arguments, and a direction for each of them, which the caller calls `name`."""
+    args, directions = as_tuple(what, "args", args), as_tuple(what, name, directions)
+    if len(args) != len(directions):
+        one = name.removesuffix("s")
+        cause = f"{len(args)} arguments but {len(directions)} {one}s"
+        raise ShapeError(cause, remedy=f"pass a {one} for each argument; None means zero")
+    return args, directions
+
+
+def directed(
+    f: Function, args: Sequence[Any], directions: Sequence[Any]
+) -> tuple[tuple[Any, ...], dict[int, Any]]:
+    """All arguments of a function, and the directions by parameter, in the structure and types of these; none
+    where it is zero."""
+    args = bind(f.__name__, f._parameters, args, {})
+    directions = (*directions, *[None] * (len(args) - len(directions)))
+    call = _described(f, args)
+    wrt = f._positions(tuple(k for k, d in enumerate(directions) if d is not None), call.types)
+    check_tangents(f._parameters, call.types, call.values, directions)
+    found = {k: directed_like(f, k, directions[k], call) for k in wrt}
+    return args, {k: d for k, d in found.items() if d is not None}
+
+
+def directed_like(f: Function, k: int, direction: Any, call: Described) -> Any:
+    """The direction of one parameter in the structure and types of its argument."""
+    floats = [call.values[n] for n in f._inputs_of((k,), call.types)]
+    return like(direction, floats, call.types[k], f._parameters[k].name)
+
+
+def _described(f: Function, args: Sequence[Any]) -> Described:
+    """The arguments of a call; arrays that only their library reads have only types and shapes."""
+    return f._describe(args, stand_in=getattr(adapter_in(f, args), "stand_in", None))
 
 
 def as_tuple(what: str, name: str, value: Any) -> tuple[Any, ...]:
@@ -208,8 +221,7 @@ def _multiplied(gradient: Gradient, args: Sequence[Any], v: Any) -> Any:
     """The Hessian of a function, whose gradient this is, times `v`; of a module, so that it pickles."""
     args = as_tuple("hvp", "args", args)
     args = bind(gradient._of.__name__, gradient._of._parameters, args, {})
-    types, _ = _described(gradient._of, args)
-    directions = directions_of(gradient, types, v)
+    directions = directions_of(gradient, _described(gradient._of, args).types, v)
     return _pushed(gradient, args, [directions.get(k) for k in range(len(args))], with_value=False)
 
 

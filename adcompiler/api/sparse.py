@@ -62,13 +62,12 @@ class SparseDerivative(Derived):
             bind(self.__name__, self._parameters, args, keywords)
             self._trace(())
         wrapper_of(self._of, args, keywords)  # labels agree, which matrices have not
-        types, values, _ = self._describe(args, keywords, rows=False)  # a block is one matrix
-        return self._derived(types, lambda: self._made(types)), values
+        call = self._describe(args, keywords, rows=False)  # a block is one matrix
+        return self._derived(call.types, lambda: self._made(call.types)), call.values
 
     def _made(self, types: Types) -> SparseProgram:
         """The program that is differentiated: the function's own, or that of its gradient."""
-        positions = self._of._positions(self._wrt, types)
-        wanted = self._of._inputs_of(positions, types)
+        positions, wanted = self._of._wanted(self._wrt, types)
         row = self._places(positions, types)
         of = Gradient(self._of, self._wrt, "grad") if self.symmetric else self._of
         program = Program.of(of._trace(types), self._backend)

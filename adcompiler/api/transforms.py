@@ -13,6 +13,7 @@ from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.frames import public
 from adcompiler.frontend.lowering.program import Lowered
 from adcompiler.frontend.values.sizes import with_inputs
+from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Func
 from adcompiler.ir.textform.printer import short_lengths
 from adcompiler.ir.types import is_float
@@ -48,11 +49,14 @@ def by(what: str, f: Any, wrt: Any, make: Callable[[Function, Any, str], Functio
 
 
 class Derived(Function):
-    """A function made from another one, of the same arguments."""
+    """A function made from another one, of the same arguments; behind them it takes `more`, under these names
+    or similar ones that are free."""
 
-    def __init__(self, of: Function, wrt: Any, name: str, parameters: tuple[Parameter, ...] = ()) -> None:
+    def __init__(self, of: Function, wrt: Any, name: str, more: Sequence[str] = ()) -> None:
         of = compiled(name, of)
-        super().__init__(f"{name}({of.__name__})", of._parameters + parameters, of._backend)
+        fresh = distinct(more, [p.name for p in of._parameters])
+        parameters = (*of._parameters, *(Parameter(n, False, False) for n in fresh))
+        super().__init__(f"{name}({of.__name__})", parameters, of._backend)
         self._of, self._wrt, self._batched, self._closure = of, wrt, of._batched, of._closure
 
     @property
@@ -61,11 +65,21 @@ class Derived(Function):
 
     def _with_integer_lists(self, types: Types) -> Types:
         """As those of the function; behind its arguments stand weights, or tangents for those in `wrt`."""
-        count = len(self._of._parameters)
-        own, rest = self._of._with_integer_lists(types[:count]), typed(types[count:], frozenset())
+        given, rest = self._parted(types)
+        own, rest = self._of._with_integer_lists(given), typed(rest, frozenset())
         if rest and isinstance(self._wrt, tuple):
             rest = tuple(alike(own[k], kind) for k, kind in zip(self._wrt, rest, strict=True))
         return (*own, *rest)
+
+    def _parted(self, types: Types) -> tuple[Types, Types]:
+        """The types of the function's own arguments, and of those behind them."""
+        count = len(self._of._parameters)
+        return types[:count], types[count:]
+
+    @property
+    def _more(self) -> list[str]:
+        """The names of the parameters behind the function's own."""
+        return [p.name for p in self._parameters[len(self._of._parameters) :]]
 
     def _lowered(self, of: Lowered, func: Func, structure: Any) -> Lowered:
         """The program of this function, from that of the other one, whose inputs it takes first."""
@@ -89,10 +103,10 @@ class Gradient(Derived):
         self._with_value = name == "value_and_grad"
 
     def _trace(self, types: Types) -> Lowered:
-        positions = self._of._positions(self._wrt, types)
+        positions, inputs = self._of._wanted(self._wrt, types)
         lowered = self._of._trace(types)
         self._check(lowered)
-        func = joint(lowered.func, self._of._inputs_of(positions, types), self._with_value)
+        func = joint(lowered.func, inputs, self._with_value)
         grads = self._places(positions, types)
         structure = (lowered.structure, grads) if self._with_value else grads
         return self._lowered(lowered, func, structure)

@@ -9,12 +9,10 @@ from adcompiler.api.function import Function
 from adcompiler.api.transforms import Derived
 from adcompiler.errors import DtypeError
 from adcompiler.frontend.lowering.program import Lowered
-from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Element, Input, Map, Read, Reduce, element_of, identity
 from adcompiler.ir.types import Dtype, is_float
 from adcompiler.ops.build import apply
 from adcompiler.pytree.kinds import Types
-from adcompiler.runtime.arguments.signature import Parameter
 
 
 class Weighted(Derived):
@@ -25,14 +23,12 @@ class Weighted(Derived):
     """
 
     def __init__(self, of: Function, weights: Sequence[str], name: str, dtype: Dtype | None = None) -> None:
-        fresh = distinct(weights, [p.name for p in of._parameters])
-        super().__init__(of, None, name, tuple(Parameter(n, False, False) for n in fresh))
+        super().__init__(of, None, name, weights)
         self.__name__, self.dtype = name, dtype
 
     def _trace(self, types: Types) -> Lowered:
-        count = len(self._of._parameters)
-        lowered = self._of._trace(types[:count])
-        func, names = lowered.func, [p.name for p in self._parameters[count:]]
+        lowered = self._of._trace(self._parted(types)[0])
+        func, names = lowered.func, self._more
         found = [r for r in func.results if is_float(r.dtype)]
         for name, result in zip(func.result_names, func.results, strict=True):
             if not is_float(result.dtype) and len(names) > len(found):

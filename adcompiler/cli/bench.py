@@ -100,7 +100,7 @@ class Timings:
 def _programs(f: Function, args: tuple[Any, ...]) -> Iterator[tuple[str, Callable[[], Any]]]:
     """What is timed; a function that cannot be differentiated has its value only."""
     yield "value", lambda: f(*args)
-    types, _, _ = f._describe(args, {})
+    types = f._describe(args).types
     if not f._positions(None, types):
         return
     joint = value_and_grad(f)

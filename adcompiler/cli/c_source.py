@@ -64,7 +64,7 @@ def _sparse(f: Function, file: CFile, name: str, what: str, wrt: Wrt) -> CSparse
     """A sparse Jacobian, or the lower triangle of a sparse Hessian."""
     check_name(name)
     types = default_types(f)
-    wanted = f._inputs_of(f._positions(wrt, types), types)
+    _, wanted = f._wanted(wrt, types)
     lowered = traced_for_c(grad(f, wrt) if what == "hessian" else f)
     found = sparse_export(lowered, wanted, what == "hessian")
     program = CProgram(file, prepared(name, found.lowered, []), f"{name}_adc", static=True)

@@ -70,7 +70,7 @@ def _program(f: Function, what: str, wrt: Wrt) -> ExportedProgram:
 def _directional(f: Function, what: str, wrt: Wrt, compared: list[Constraint]) -> Func:
     """The tangents along directions `v_x`, or the cotangents for cotangents `v_r`."""
     types = default_types(f)
-    wanted = f._inputs_of(f._positions(wrt, types), types)
+    _, wanted = f._wanted(wrt, types)
     if not wanted:
         raise DtypeError(f"{f.__name__} has no float parameter", remedy="annotate one f64")
     transform = pushforward if what == "jvp" else pullback

@@ -82,7 +82,7 @@ def _results(f: Function, args: dict[str, Any], wrt: tuple[str, ...] | None) -> 
     """The value; with the gradient of the parameters `wrt` unless that is None, of all if it is empty."""
     if wrt is None:
         return Results(f(**args), None)
-    types, _, _ = f._describe((), args)
+    types = f._describe((), args).types
     names = tuple(f._parameters[k].name for k in f._positions(wrt or None, types))
     if not names:
         raise DtypeError(f"{f.__name__} has no float argument to differentiate", remedy="omit --grad")

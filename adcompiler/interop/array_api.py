@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -11,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from adcompiler.errors import DtypeError
-from adcompiler.pytree.containers import leaves_in, mapped, mapped_by_path
-from adcompiler.runtime.arguments.adapters import adapter_of, refuse_beside
+from adcompiler.pytree.containers import leaves_in, mapped
+from adcompiler.runtime.arguments.adapters import Converted, adapter_of, refuse_beside
 from adcompiler.runtime.arguments.device import is_on_device
+from adcompiler.runtime.arguments.signature import with_leaves
 
 
 def call(function: Any, bound: Sequence[Any]) -> Any:
@@ -24,48 +24,25 @@ def call(function: Any, bound: Sequence[Any]) -> Any:
     """
     if function._backend.startswith("cuda") and any(map(is_on_device, leaves_in(bound))):
         return function._bind(bound).result()
-    into = partial(_into, _namespace(function, bound).__name__)
-    named = zip(function._parameters, bound, strict=True)
-    return mapped(into, function(*(a if p.static else mapped_by_path(_numbers, p.name, a) for p, a in named)))
+    into = partial(_into, _namespace(function, bound))
+    return mapped(into, function(*with_leaves(function._parameters, bound, _numbers)))
 
 
-@dataclass(frozen=True)
-class Namespace:
-    """Returns all results in the arguments' namespace."""
-
-    name: str
-
-    def result(self, k: int, array: Any) -> Any:
-        """A result, also a number, as an array of the namespace."""
-        return _into(self.name, array)
-
-    def gradient(self, n: int, array: Any) -> Any:
-        """A gradient as an array of the namespace."""
-        return _into(self.name, array)
-
-    def cotangent(self, k: int, value: Any) -> Any:
-        """The numbers of a cotangent."""
-        return _bare("the cotangent", value)
-
-    def tangent(self, n: int, value: Any) -> Any:
-        """The numbers of a tangent."""
-        return _bare("the tangent", value)
+def wrapper(function: Any, bound: Sequence[Any]) -> Converted:
+    """The wrapper that returns results in the arguments' namespace."""
+    return Converted(partial(_into, _namespace(function, bound)), _bare)
 
 
-def wrapper(function: Any, bound: Sequence[Any]) -> Namespace:
-    """The one namespace of a call."""
-    return Namespace(_namespace(function, bound).__name__)
-
-
-def _namespace(function: Any, bound: Sequence[Any]) -> Any:
-    """The one namespace of a call."""
-    namespaces = {xp.__name__: xp for xp in _namespaces(bound)}
+def _namespace(function: Any, bound: Sequence[Any]) -> str:
+    """The name of the one namespace of a call."""
+    ours = filter(_is_ours, leaves_in(tuple(bound), _is_ours))
+    namespaces: list[str] = list(dict.fromkeys(value.__array_namespace__().__name__ for value in ours))
     if len(namespaces) > 1:
         raise DtypeError(
             f"{function.__name__} got arrays of {' and '.join(namespaces)}",
             remedy="convert them to one library: its from_dlpack(x)",
         )
-    return namespaces.popitem()[1]
+    return namespaces[0]
 
 
 def plain(name: str, value: Any) -> np.ndarray:
@@ -94,13 +71,6 @@ def _bare(name: str, value: Any) -> Any:
 def _is_ours(value: Any) -> bool:
     adapter = adapter_of(type(value))
     return adapter is not None and adapter.plain is plain  # so is that of JAX, with a call of its own
-
-
-def _namespaces(values: Sequence[Any]) -> Iterator[Any]:
-    """The namespaces of all arrays among some values and their leaves."""
-    for value in leaves_in(tuple(values), _is_ours):
-        if _is_ours(value):
-            yield value.__array_namespace__()
 
 
 def _into(namespace: str, value: Any) -> Any:

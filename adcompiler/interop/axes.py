@@ -23,9 +23,9 @@ from adcompiler.ir.loop import Item, Loop, Slot
 from adcompiler.ir.nodes import Accumulate, Array, Call, Element, Func, Index, Input, Read, Size
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import arrays_of, elements_of, is_computed, rewrite, substitute
-from adcompiler.pytree.containers import Container
 from adcompiler.pytree.kinds import ArgType
 from adcompiler.pytree.structures import arrays_in
+from adcompiler.pytree.trees import map_leaves
 
 InputAxis = tuple[int, int]  # an input of the program, and one of its axes
 
@@ -80,14 +80,14 @@ def _flow(f: Any, types: Any) -> Flow:
 
 def _wanted(f: Any, types: Any) -> list[LabelOrigin]:
     """The axes of the inputs by which a function differentiates."""
-    return [own_axes(types, k) for k in f._of._inputs_of(f._of._positions(f._wrt, types), types)]
+    return [own_axes(types, k) for k in f._of._wanted(f._wrt, types)[1]]
 
 
 def _along(f: Any, types: Any, count: int) -> Flow:
     """A function and its derivatives along tangents, which are inputs after its own, paired with these."""
-    own = types[: len(f._of._parameters)]
+    own, tangents = f._parted(types)
     of, arrays, first = flow(f._of, own), arrays_in(types), len(arrays_in(own))
-    given = [t for k, d in zip(f._wrt, types[len(own) :], strict=True) for t in given_floats(own[k], d)]
+    given = [t for k, d in zip(f._wrt, tangents, strict=True) for t in given_floats(own[k], d)]
     wanted = [x for x, here in zip(f._of._inputs_of(f._wrt, own), given, strict=True) if here]
     paired = list(of.paired)
     for x, dx in zip(wanted, range(first, len(arrays)), strict=True):
@@ -101,14 +101,12 @@ def _along(f: Any, types: Any, count: int) -> Flow:
 def _generic(f: Any, types: Any) -> Func:
     """The program for axes of any length: in a program for axes of length 1 they are not paired."""
     try:
-        return f._trace(tuple(map(_lengthened, types))).func  # type: ignore[no-any-return]
+        return f._trace(tuple(map_leaves(_lengthened, t) for t in types)).func  # type: ignore[no-any-return]
     except Error:  # the length must be 1
         return f._trace(types).func  # type: ignore[no-any-return]
 
 
 def _lengthened(kind: Any) -> Any:
-    if isinstance(kind, Container):
-        return kind.map(_lengthened)
     return replace(kind, ones=(False,) * len(kind.ones)) if isinstance(kind, ArgType) else kind
 
 

@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 
 from adcompiler.errors import DtypeError
-from adcompiler.pytree.containers import mapped_by_path
 from adcompiler.runtime.arguments.adapters import adapter_of, refuse_beside
+from adcompiler.runtime.arguments.signature import with_leaves
 
 
 def call(function: Any, bound: Sequence[Any]) -> Any:
     """A call on the numbers; results are NumPy arrays."""
-    named = zip(function._parameters, bound, strict=True)
-    return function(*(a if p.static else mapped_by_path(_numbers, p.name, a) for p, a in named))
+    return function(*with_leaves(function._parameters, bound, _numbers))
 
 
 def _numbers(name: str, value: Any) -> Any:

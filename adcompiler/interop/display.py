@@ -139,8 +139,7 @@ def _gradient(f: Any, types: Types, longest: int) -> Iterator[str]:
     from sympy import latex
 
     func, forms = _symbolic(grad(f), types, longest)
-    wanted = f._inputs_of(f._positions(None, types), types)
-    for k, (indices, form) in zip(wanted, forms, strict=True):
+    for k, (indices, form) in zip(f._wanted(None, types)[1], forms, strict=True):
         by = _indexed(_name(func.input_names[k]), indices)
         yield f"\\frac{{\\partial {_head(f)}}}{{\\partial {by}}} &= {latex(form)}"
 

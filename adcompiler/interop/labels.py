@@ -17,9 +17,10 @@ import numpy as np
 from adcompiler.eager.graph.graph import is_variable
 from adcompiler.errors import ShapeError
 from adcompiler.interop.axes import InputAxis, LabelOrigin, flow
-from adcompiler.pytree.containers import leaves_in, mapped, mapped_by_path
+from adcompiler.pytree.containers import leaves_in, mapped
 from adcompiler.pytree.structures import arrays_of, unflatten
 from adcompiler.runtime.arguments.adapters import adapter_of, refuse_beside
+from adcompiler.runtime.arguments.signature import with_leaves
 from adcompiler.runtime.programs.splitting import wrapped
 
 Along: TypeAlias = "tuple[Coordinates, int]"  # a labelled array and one of its axes
@@ -180,10 +181,10 @@ def wrapper(library: Library, function: Any, bound: Sequence[Any]) -> Labels | N
     """The labels of a call; None if lists of structs become arrays over their items: then results are
     numbers."""
     plain = [mapped(_value, a) for a in _plain(library, function, bound)]
-    types, values, _ = function._describe(plain, {}, rows=False)
-    names = function._specialise(types, values).func.input_names
-    labels = Labels(library, function, types, names, arrays_of(types, bound))
-    return labels if function._describe(plain, {})[0] == types else None
+    found = function._describe(plain, rows=False)
+    names = function._specialise(found.types, found.values).func.input_names
+    labels = Labels(library, function, found.types, names, arrays_of(found.types, bound))
+    return labels if function._describe(plain).types == found.types else None
 
 
 def agree(library: Library, name: str, value: Any, other: Any) -> None:
@@ -203,9 +204,7 @@ def _compare(library: Library, name: str, labels: Sequence[Any], others: Sequenc
 
 def _plain(library: Library, function: Any, bound: Sequence[Any]) -> list[Any]:
     """The arguments, labelled ones as numbers; DtypeError for those of another library."""
-    named = zip(function._parameters, bound, strict=True)
-    numbers = partial(_numbers, library)
-    return [a if p.static else mapped_by_path(numbers, p.name, a) for p, a in named]
+    return with_leaves(function._parameters, bound, partial(_numbers, library))
 
 
 def _numbers(library: Library, name: str, value: Any) -> Any:

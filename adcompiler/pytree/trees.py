@@ -7,6 +7,7 @@ parameters (`eager/variable/leaves.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from adcompiler.errors import ShapeError
@@ -53,6 +54,14 @@ def leaves_by_path(name: str, tree: Any) -> Iterator[tuple[str, Any]]:
 def map_leaves(f: Callable[[Any], Any], tree: Any) -> Any:
     """A tree with each leaf replaced."""
     return tree.map(lambda part: map_leaves(f, part)) if isinstance(tree, Container) else f(tree)
+
+
+def map_kinds(f: Callable[[Any, bool], Any], tree: Any, integer: bool = False) -> Any:
+    """A tree with each leaf replaced: by `f` of it, and of whether a Python int is no float there."""
+    if not isinstance(tree, Container):
+        return f(tree, integer)
+    pairs = zip(tree.keys, tree.parts, strict=True)
+    return replace(tree, parts=tuple(map_kinds(f, part, tree.integer(key)) for key, part in pairs))
 
 
 def built(tree: Any, values: Iterator[Any]) -> Any:

@@ -113,7 +113,7 @@ def has_oracles_second_propagate(program: Program) -> None:
     """forward, propagate, and the split of propagate: its gradients flow on through what forward saved."""
     total = totalled(program)
     f = adc.compile(total.source, backend="numpy")
-    types, values, _ = f._describe(total.args, {})
+    types, values, *_ = f._describe(total.args)
     way, other = directions(total, 2)
     expected = along(total, way, other)
     assume(expected is not None)

@@ -159,7 +159,7 @@ def test_what_forward_saves_is_enough(save):
 
 def work(f, *args):
     """How many operations a call takes, as `explain --cost` counts them."""
-    types, values, _ = f._describe(args, {})
+    types, values, *_ = f._describe(args)
     program = f._specialise(types, values)
     sizes = program.sizes(values)
     made = Timed(program.executable.at(sizes).made)

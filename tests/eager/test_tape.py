@@ -431,7 +431,7 @@ def test_only_gradients_that_lead_somewhere_are_asked_for():
     a, b = Variable(np.ones(4)), Variable(np.ones(4))
     tape.grad(f(a, b).sum(), b)
     tape.grad(f(a, np.ones(4)).sum(), a)
-    types, _, _ = f._describe([np.ones(4)] * 2, {})
+    types, *_ = f._describe([np.ones(4)] * 2, {})
     both, one = f.split().at(types), f.split().at(types, (0,))
     assert set(both.made) == {((True, False), (False, True))}
     assert [asked for _, asked in one.made] == [(True,)]

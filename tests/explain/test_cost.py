@@ -22,7 +22,7 @@ PAIRS = "def f(x: f64[n]):\n    return sum(sqrt((x[i] - x[j])**2 + 1) for i in r
 
 def counted(f, *args):
     """The timed kernel of `f` for these arguments, their lengths, and what each of its items does."""
-    types, values, _ = f._describe(args, {})
+    types, values, *_ = f._describe(args)
     program = f._specialise(types, values)
     sizes = program.sizes(values)
     made = Timed(program.executable.at(sizes).made)

@@ -128,7 +128,7 @@ def test_indexed_forms_are_what_is_computed(text, derive):
 
     f, args = derive(adc.compile(text)), INDEXED[text]
     results = f(*args)
-    types, values, _ = f._describe(args, {})
+    types, values, *_ = f._describe(args)
     found = f._specialise(types)
     func, sizes = found.func, found.sizes(values)
     known = dict(zip(func.input_names, args, strict=True)) | dict(zip(func.size_names, sizes, strict=False))

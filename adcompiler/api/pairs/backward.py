@@ -244,7 +244,7 @@ class Backward(Style):
         bound, cotangent = split_cotangent(f.__name__, f._parameters, args, keywords)
         if keywords or not PLAIN.issuperset(map(type, args)):
             return self._gathered(bound, cotangent)
-        types, values, plain, _ = self.described(bound)
+        (types, values, plain, _), _ = self.described(bound)
         wanted = dict.fromkeys(self._every(types), "sum")
         program = f._program(types, values)
         ready = _ready(program, values, plain, wanted, {}, 0, cotangent)
@@ -271,7 +271,7 @@ class Backward(Style):
 
     def _gathered(self, bound: Sequence[Any], cotangent: Any) -> tuple[Any, ...]:
         """A call with arguments of any kind."""
-        types, values, plain, wrapper = self.described(bound)
+        (types, values, plain, _), wrapper = self.described(bound)
         names = [p.name for p in self.f._parameters]
         needs = [n for each in zip(names, types, bound, firsts(types), strict=True) for n in needs_in(*each)]
         asking = [n for n in needs if n.asks()]
@@ -309,7 +309,7 @@ class Backward(Style):
 
     def _every(self, types: Types) -> tuple[int, ...]:
         """The inputs that have gradients where nobody says which."""
-        return self.f._inputs_of(self.f._positions(None, types), types)
+        return self.f._wanted(None, types)[1]
 
     def _everything(self, types: Types, found: Found) -> tuple[Any, ...]:
         """All gradients found, one entry an argument."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from adcompiler.eager.aggregates.call_cache import kernel_array
+from adcompiler.eager.aggregates.kernel_values import kernel_array
 from adcompiler.eager.graph.graph import is_variable
 from adcompiler.errors import Error, ShapeError
 from adcompiler.frames import public

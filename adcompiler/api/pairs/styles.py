@@ -15,10 +15,9 @@ from adcompiler.api.pairs.seeds import tangents
 from adcompiler.errors import LimitError, ShapeError
 from adcompiler.frames import public
 from adcompiler.passes.pipeline import SIMPLIFY, run
-from adcompiler.pytree.kinds import Types
 from adcompiler.pytree.structures import unflatten
 from adcompiler.runtime.arguments.adapters import Wrapper
-from adcompiler.runtime.arguments.signature import ArgumentError, Parameter, bind, wrapper_of
+from adcompiler.runtime.arguments.signature import ArgumentError, Described, Parameter, bind, wrapper_of
 from adcompiler.runtime.programs.program import Program
 from adcompiler.runtime.programs.splitting import wrapped
 from adcompiler.runtime.programs.traceable import Traceable
@@ -48,14 +47,13 @@ class Style:
     def __reduce__(self) -> tuple[Any, ...]:
         return getattr, (self.f, type(self).__name__.lower())
 
-    def described(self, bound: Sequence[Any]) -> tuple[Types, list[Any], bool, Wrapper | None]:
-        """The types of arguments and the values of them and of pairs among them, whether all are numbers, and
-        how results go back; the types are the last ones."""
+    def described(self, bound: Sequence[Any]) -> tuple[Described, Wrapper | None]:
+        """The arguments, with the values of pairs among them, and how results go back."""
         values = [bare(a, primal) for a in bound]
         wrapper = wrapper_of(self.f, values, {})
-        found = self.f._describe(values, {})
-        self.f._last = found[0]
-        return *found, wrapper
+        found = self.f._describe(values)
+        self.f._last = found.types
+        return found, wrapper
 
 
 class Forward(Style):
@@ -73,7 +71,7 @@ class Forward(Style):
     def _call(self, *args: Any, **keywords: Any) -> Any:
         f = self.f
         bound = bind(f.__name__, f._parameters, args, keywords)
-        types, values, plain, wrapper = self.described(bound)
+        (types, values, plain, _), wrapper = self.described(bound)
         order = checked(max(1, *map(depth, bound)) if bound else 1)
         given = tangents([p.name for p in f._parameters], bound, types, values, order, wrapper)
         program = f._program(types, values)

@@ -14,13 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from adcompiler.eager.aggregates.call_cache import CallCache, Run, kernel_array, kernel_value
+from adcompiler.eager.aggregates.kernel_values import kernel_array, kernel_value
 from adcompiler.eager.graph.graph import Cotangents, Entry, Node, fresh_name, is_variable, perform, state
 from adcompiler.eager.graph.provenance import identities
 from adcompiler.eager.variable.elementwise import word
-from adcompiler.pytree.containers import mapped
 from adcompiler.pytree.kinds import Types
-from adcompiler.pytree.structures import Column, arrays_of, unflatten
+from adcompiler.pytree.structures import Column, unflatten
 from adcompiler.runtime.programs.program import Derivative
 from adcompiler.runtime.programs.snapshot import snapshot
 from adcompiler.runtime.programs.splitting import SplitProgram
@@ -28,9 +27,8 @@ from adcompiler.runtime.programs.splitting import SplitProgram
 
 def call_with_variables(function: Any, bound: Sequence[Any]) -> Any:
     """The results of a compiled function, as Variables nested like its results."""
-    given = [mapped(lambda v: kernel_array(v) if is_variable(v) else v, a) for a in bound]
-    types, values, _ = function._describe(given, {})
-    args = arrays_of(types, bound)
+    call = function._describe(bound, stand_in=lambda _, v: kernel_array(v) if is_variable(v) else v)
+    types, values, args = call.types, call.values, call.leaves
     if any(isinstance(a, Column) for a in args):
         args = [column_of(a, v) if isinstance(a, Column) else a for a, v in zip(args, values, strict=True)]
     wanted = tuple(k for k, a in enumerate(args) if is_variable(a) and a.differentiable)
@@ -39,9 +37,9 @@ def call_with_variables(function: Any, bound: Sequence[Any]) -> Any:
     else:
         run = _recorded(function, function.split().at(types, wanted, values), values)
     function._last = types  # what `show` shows
-    if function._call_cache is None:
-        function._call_cache = CallCache(function)
-    function._call_cache.keep(bound, types, run)
+    key, leaves = function._sites.key(bound, state.recording)
+    site = types, lambda leaves: run(leaves, [kernel_value(a) for a in leaves])
+    function._sites.keep(key, leaves, args, lambda: site)
     return run(args, values)
 
 
@@ -89,6 +87,9 @@ def _aggregate(
         if k >= len(values):
             entry.keep(k - len(values), made[k - len(values)].data)
     return made
+
+
+Run = Callable[[Sequence[Any], Sequence[Any]], Any]  # from arguments and their values to the results, nested
 
 
 class Unrecorded(Entry):

@@ -14,7 +14,7 @@ import numpy as np
 
 from adcompiler import provided
 from adcompiler.eager.aggregates.aggregate import Aggregate
-from adcompiler.eager.aggregates.call_cache import kernel_value
+from adcompiler.eager.aggregates.kernel_values import kernel_value
 from adcompiler.eager.graph.graph import Entry, Node, attach, is_variable, state
 from adcompiler.eager.graph.provenance import begin, identities
 from adcompiler.eager.graph.user_lines import UserLine

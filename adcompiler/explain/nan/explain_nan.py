@@ -46,7 +46,7 @@ def explain_nan(f: AnyFunction, *args: Values, wrt: Wrt = None) -> NanExplanatio
         return _eager(f, args, wrt)
     f = compiled("explain_nan", f)
     given = [mapped(lambda v: v.data if is_variable(v) else v, a) for a in args]
-    types, values, _ = f._describe(given, {})
+    types, values, *_ = f._describe(given)
     wanted = _wanted(f, wrt, types)
     kernel = _by_kernels(f, given, wrt, bool(wanted))
     program = traced(f, types, values, wanted)
@@ -58,7 +58,7 @@ def _wanted(f: Function, wrt: Any, types: Types) -> tuple[int, ...]:
     if wrt is None:
         floats = [k for k, t in enumerate(types) if f._inputs_of((k,), types)]
         return f._inputs_of(floats, types) if floats else ()
-    return f._inputs_of(f._positions(wrt, types), types)
+    return f._wanted(wrt, types)[1]
 
 
 def _by_kernels(f: Function, args: Sequence[Any], wrt: Any, gradients: bool) -> list[Any]:

@@ -29,8 +29,8 @@ def page(f: Any, args: Sequence[Any] = (), wrt: Any = None) -> str:
     last call, else those of annotations, else for scalars."""
     if not args:
         return document(explore(f, f._shown(()), wrt))
-    types, values, _ = f._describe(args, {})
-    return document(explore(f, types, wrt, values))
+    call = f._describe(args)
+    return document(explore(f, call.types, wrt, call.values))
 
 
 def embedded(f: Any, types: Types) -> str | None:

@@ -11,19 +11,17 @@ import numpy as np
 from adcompiler.ad.programs.split import pullback
 from adcompiler.api import transforms
 from adcompiler.api.function import Function
-from adcompiler.api.modes import ONE_EACH, Tangent, as_tuple, directions_of
+from adcompiler.api.modes import Tangent, as_tuple, directed_like, directions_of, paired
 from adcompiler.api.transforms import Derived, compiled
 from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.frames import public
 from adcompiler.frontend.lowering.program import Lowered
 from adcompiler.interop.dask.lazy import Blockwise, is_lazy, placeholder
-from adcompiler.ir.naming import distinct
 from adcompiler.ir.types import NUMPY
-from adcompiler.pytree.containers import mapped
+from adcompiler.pytree.containers import mapped_by_path
 from adcompiler.pytree.kinds import Types
 from adcompiler.pytree.structures import flatten
-from adcompiler.runtime.arguments.signature import Parameter, bind
-from adcompiler.runtime.arguments.tangents import like
+from adcompiler.runtime.arguments.signature import Described, bind
 from adcompiler.runtime.programs.program import Program
 
 
@@ -56,7 +54,7 @@ def hvp(f: Function, wrt: Any = None, keep: bool = False) -> Callable[[Sequence[
 @public
 def _multiplied(gradient: transforms.Gradient, keep: bool, args: Sequence[Any], v: Any) -> Any:
     args = as_tuple("hvp", "args", args)
-    types, _ = described(gradient, args)
+    types = described(gradient, args).types
     return pushed(gradient, args, directions_of(gradient, types, v), False, keep)
 
 
@@ -66,9 +64,7 @@ def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any], keep: bool = 
 
     Like `adc.jvp`: a tangent for each argument, of its shape, a Dask or NumPy array; None means zero.
     """
-    args, tangents = as_tuple("jvp", "args", args), as_tuple("jvp", "tangents", tangents)
-    if len(args) != len(tangents):
-        raise ShapeError(f"{len(args)} arguments but {len(tangents)} tangents", remedy=ONE_EACH)
+    args, tangents = paired("jvp", args, "tangents", tangents)
     directions = {k: t for k, t in enumerate(tangents) if t is not None}
     value, tangent = pushed(compiled("adc.dask.jvp", f), args, directions, True, keep)
     return value, tangent
@@ -76,11 +72,10 @@ def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any], keep: bool = 
 
 def pushed(f: Function, args: Sequence[Any], directions: dict[int, Any], value: bool, keep: bool) -> Any:
     """The tangent of `f` along directions of some parameters, after its value if that is wanted."""
-    types, values = described(f, args)
-    f._positions(tuple(directions), types)  # raises for other types than floats
+    call = described(f, args)
+    f._positions(tuple(directions), call.types)  # raises for other types than floats
     for k, direction in directions.items():  # each with the shape and structure of its argument
-        floats = [values[n] for n in f._inputs_of((k,), types)]
-        like(mapped(placeholder, direction), floats, types[k], f._parameters[k].name)
+        directed_like(f, k, mapped_by_path(placeholder, "", direction), call)
     wrt = tuple(directions)
     tangent = f._derived(("dask jvp", wrt, value), lambda: Tangent(f, wrt, value))
     return Blockwise(tangent, keep)(*args, *directions.values())
@@ -98,9 +93,9 @@ def vjp(
     """
     f = compiled("adc.dask.vjp", f)
     args = tuple(bind(f.__name__, f._parameters, args, {}))
-    types, values = described(f, args)
-    positions = f._positions(wrt, types)
-    lowered = f._specialise(types, values)
+    call = described(f, args)
+    positions = f._positions(wrt, call.types)
+    lowered = f._specialise(call.types, call.values)
     value = Blockwise(f, keep)(*args)
     return value, partial(_pulled, f, positions, keep, args, lowered, value)
 
@@ -151,22 +146,19 @@ class Pullback(Derived):
     ) -> None:
         self.present = present
         named = zip(lowered.func.result_names, present, strict=True)
-        names = distinct([f"d{n}" for n, here in named if here], [p.name for p in of._parameters])
-        super().__init__(of, wrt, "vjp", tuple(Parameter(n, False, False) for n in names))
+        super().__init__(of, wrt, "vjp", [f"d{n}" for n, here in named if here])
 
     def _with_integer_lists(self, types: Types) -> Types:
-        count = len(self._of._parameters)
-        return (*self._of._with_integer_lists(types[:count]), *types[count:])
+        own, cotangents = self._parted(types)
+        return (*self._of._with_integer_lists(own), *cotangents)
 
     def _trace(self, types: Types) -> Lowered:
-        count = len(self._of._parameters)
-        lowered = self._of._trace(types[:count])
-        wanted = self._of._inputs_of(self._wrt, types[:count])
-        made, _ = pullback(lowered.func, wanted, self.present, zeros=True)
-        return self._lowered(lowered, made.with_(name=self.__name__), self._places(self._wrt, types[:count]))
+        own, _ = self._parted(types)
+        lowered = self._of._trace(own)
+        made, _ = pullback(lowered.func, self._of._inputs_of(self._wrt, own), self.present, zeros=True)
+        return self._lowered(lowered, made.with_(name=self.__name__), self._places(self._wrt, own))
 
 
-def described(f: Function, args: Sequence[Any]) -> tuple[Types, list[Any]]:
-    """The types of arguments, and arrays without memory in their place."""
-    types, values, _ = f._describe([mapped(placeholder, a) for a in args], {}, rows=False)
-    return types, values
+def described(f: Function, args: Sequence[Any]) -> Described:
+    """Arguments, with arrays without memory in the place of Dask's."""
+    return f._describe(args, rows=False, stand_in=placeholder)

@@ -22,10 +22,8 @@ from adcompiler.ir.walk import arrays_of, read_by
 from adcompiler.lazy import Memo
 from adcompiler.passes.chunks.partition import Partition, partition
 from adcompiler.passes.known_lengths import Known, for_lengths
-from adcompiler.pytree.containers import mapped
-from adcompiler.pytree.structures import arrays_of as leaves_of
 from adcompiler.pytree.structures import unflatten
-from adcompiler.runtime.arguments.signature import DTYPE_OF, bind
+from adcompiler.runtime.arguments.signature import DTYPE_OF
 from adcompiler.runtime.programs.program import Program
 
 BACKENDS = {"cpu": "cpu:1", "cpu-precise": "cpu-precise:1", "numpy": "numpy"}
@@ -63,12 +61,11 @@ class Blockwise:
     @public
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         dask_array()
-        bound = bind(self.f.__name__, self.f._parameters, args, keywords)
-        types, values, _ = self.f._describe([mapped(placeholder, a) for a in bound], {}, rows=False)
-        found = self.f._specialise(types, values)
-        given = [a if is_lazy(a) else v for a, v in zip(leaves_of(types, bound), values, strict=True)]
+        call = self.f._describe(args, keywords, rows=False, stand_in=placeholder)
+        found = self.f._specialise(call.types, call.values)
+        given = [a if is_lazy(a) else v for a, v in zip(call.leaves, call.values, strict=True)]
         refuse_computed(found, given)
-        sizes = found.sizes(values)
+        sizes = found.sizes(call.values)
         graph = self.graph(program_for(found, sizes), sizes, given)
         words = [(c.error, c.cause, c.remedy) for c in found.func.checks]
         return unflatten(found.structure, graph.results(words))
@@ -91,7 +88,7 @@ class Blockwise:
         return graph
 
 
-def placeholder(value: Any) -> Any:
+def placeholder(name: str, value: Any) -> Any:
     """An array without memory, with the shape and type of a Dask array; other values as they are."""
     if not is_lazy(value):
         return value

@@ -215,8 +215,8 @@ def map(
     compiled = isinstance(f, Function)
     if isinstance(f, Function):
         f = vmap(f, axes)
-        types, values, _ = f._describe(arguments(batches[0][1], axes, shared), {})
-        f._specialise(types, values)  # raises here what no worker could do
+        described = f._describe(arguments(batches[0][1], axes, shared))
+        f._specialise(described.types, described.values)  # raises here what no worker could do
     # Not pure: two batches with equal parameters are two runs, for example of a stochastic simulation.
     futures = client.map(
         run_batch, batches, f=content(f), axes=axes, shared=shared, key=f"map_{name_of(f)}", pure=False

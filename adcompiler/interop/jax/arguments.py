@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -21,9 +22,10 @@ from adcompiler.errors import DtypeError, LimitError
 from adcompiler.frontend.indexing.annotations import declared
 from adcompiler.ir.types import NUMPY, Dtype
 from adcompiler.ir.walk import is_computed
-from adcompiler.pytree.containers import Container, mapped_by_path, opened
+from adcompiler.pytree.containers import opened
 from adcompiler.pytree.kinds import ArgType, Types
-from adcompiler.pytree.structures import arrays_in, arrays_of
+from adcompiler.pytree.structures import arrays_in
+from adcompiler.pytree.trees import map_kinds
 from adcompiler.runtime.arguments.signature import FLOAT, Parameter, bind
 from adcompiler.runtime.programs.program import Program
 
@@ -42,18 +44,15 @@ def canonical(dtype: Dtype) -> np.dtype:
 def described(f: Function, args: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Types, list[Any]]:
     """The types of a call, and the arrays in its arguments: one for each input."""
     bound = bind(f.__name__, f._parameters, args, keywords)
-    pairs = list(zip(f._parameters, bound, strict=True))
-    given = tuple(_known(f, p, a) if p.static else _gathered(a, p.name) for p, a in pairs)
-    shown = [
-        a if p.static else mapped_by_path(_array, p.name, a)
-        for p, a in zip(f._parameters, given, strict=True)
-    ]
-    types, _, _ = f._describe(shown, {}, rows=False)
-    _check_doubles(f, types)
-    leaves = arrays_of(types, given)
-    rest = iter(leaves)
-    weak = tuple(_weakened(k, rest, p.integer) for k, p in zip(types, f._parameters, strict=True))
-    return weak, leaves
+    pairs = zip(f._parameters, bound, strict=True)
+    given = [_known(f, p, a) if p.static else _gathered(a, p.name) for p, a in pairs]
+    call = f._describe(given, rows=False, stand_in=_array)
+    _check_doubles(f, call.types)
+    leaves = call.leaves
+    weak = partial(_weakened, iter(leaves))
+    return tuple(
+        map_kinds(weak, k, p.integer) for k, p in zip(call.types, f._parameters, strict=True)
+    ), leaves
 
 
 def _check_doubles(f: Function, types: Types) -> None:
@@ -150,11 +149,8 @@ def _array(name: str, value: Any) -> Any:
     return value
 
 
-def _weakened(kind: Any, leaves: Iterator[Any], integer: bool) -> Any:
-    """The type of an argument, with weakly typed values as Python numbers."""
-    if isinstance(kind, Container):
-        pairs = zip(kind.keys, kind.parts, strict=True)
-        return replace(kind, parts=tuple(_weakened(part, leaves, kind.integer(key)) for key, part in pairs))
+def _weakened(leaves: Iterator[Any], kind: Any, integer: bool) -> Any:
+    """The type of the next leaf: that of a Python number if the leaf is weakly typed."""
     if not isinstance(kind, ArgType):
         return kind
     leaf = next(leaves)

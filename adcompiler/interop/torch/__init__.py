@@ -13,10 +13,10 @@ if find_spec("torch") is None:
 
 import torch
 
-from adcompiler.interop.torch.functions import TorchFunction, of
+from adcompiler.interop.torch.functions import TorchFunction, of, stand_in
 from adcompiler.interop.torch.memory import memory_of, plain
 from adcompiler.interop.torch.module import Module
-from adcompiler.interop.torch.transforms import fit_tangent, pullback_of, types_of, wrapper
+from adcompiler.interop.torch.transforms import fit_tangent, pullback_of, wrapper
 
 __all__ = [
     "Module",
@@ -27,7 +27,7 @@ __all__ = [
     "of",
     "plain",
     "pullback_of",
-    "types_of",
+    "stand_in",
     "wrapper",
 ]
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import partial
-from operator import is_
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,12 +18,11 @@ from adcompiler.interop.torch.dynamo import Guarded
 from adcompiler.interop.torch.memory import NAMES, check_devices, is_opaque, taken
 from adcompiler.interop.torch.operation import At, perform, refuse_trace
 from adcompiler.ir.types import NUMPY
-from adcompiler.lazy import Memo
 from adcompiler.passes.known_lengths import NOTHING
-from adcompiler.pytree.containers import mapped
 from adcompiler.pytree.kinds import Types
-from adcompiler.pytree.structures import Column, arrays_of, unflatten
-from adcompiler.runtime.arguments.signature import bind
+from adcompiler.pytree.structures import Column, unflatten
+from adcompiler.runtime.arguments.signature import bind, with_leaves
+from adcompiler.runtime.programs.call_sites import CallSites
 from adcompiler.runtime.programs.program import Program
 
 Site = tuple[At, Any]  # the program of a call, at its lengths, and the structure of the results
@@ -45,7 +42,7 @@ class TorchFunction(Guarded):
         self.__name__ = self.__qualname__ = function.__name__
         self.__doc__ = function.__doc__
         self.by_value = any(p.static for p in function._parameters)
-        self.sites: Memo[Any, Site] = Memo()  # looking up types takes longer than small kernels
+        self.sites: CallSites[Site] = CallSites(tensor_key)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return of, (self.function,)
@@ -64,7 +61,7 @@ class TorchFunction(Guarded):
     def call_in_order(self, args: Sequence[Any]) -> Any:
         """A call with the arguments in order."""
         key, leaves = self.key(args)
-        site = self.sites.get(key)
+        site = self.sites.find(key)
         if site is None:
             site, leaves = self.described(args, key, leaves)
         return _nested(site, leaves)
@@ -79,27 +76,21 @@ class TorchFunction(Guarded):
     def fast_path(self, *args: Any, **keywords: Any) -> Any:
         """The fast path for calls after one with tensors."""
         key, leaves = (None, args) if keywords else self.key(args)
-        site = self.sites.get(key)
+        site = self.sites.find(key)
         return self.function._call(*args, **keywords) if site is None else _nested(site, leaves)
 
     def key(self, args: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
-        """The key of a call in the inline cache, and the leaves of its arguments; None for calls that are not
-        cached."""
-        if self.by_value or torch._C._len_torch_dispatch_stack():  # lengths may be symbols
-            return None, args
-        key: list[Any] = []
-        leaves: list[Any] = []
-        return (tuple(key), leaves) if _are_plain(args, key, leaves) else (None, args)
+        """The key of a call among the sites, and the leaves of its arguments."""
+        symbols = self.by_value or torch._C._len_torch_dispatch_stack()  # lengths may be symbols
+        return (None, args) if symbols else self.sites.key(args)
 
     def described(self, bound: Sequence[Any], key: Any, plain: Sequence[Any]) -> tuple[Site, list[Any]]:
-        """The site of a call, and the tensors and numbers that its program takes. The site is cached under
-        the key if these are the `plain` leaves of the arguments."""
+        """The site of a call, and the tensors and numbers that its program takes. `plain` are the leaves of
+        the arguments."""
         site, values, types = self.located(bound)
         found = self.function._specialise(types)
-        fixed = all(type(n) is int for n in site[0].sizes) and not found.func.counts
-        same = len(plain) == len(values) and all(map(is_, plain, values))
-        if key is not None and fixed and same:
-            self.sites[key] = site
+        if all(type(n) is int for n in site[0].sizes) and not found.func.counts:
+            self.sites.keep(key, plain, values, lambda: site)
         return site, values
 
     def located(self, bound: Sequence[Any]) -> tuple[Site, list[Any], Types]:
@@ -116,14 +107,11 @@ class TorchFunction(Guarded):
         function = self.function
         if torch._C._get_tracing_state():
             refuse_trace()
-        pairs = zip(function._parameters, bound, strict=True)
-        given = [a if p.static else mapped(partial(_taken, f"the argument {p.name!r}"), a) for p, a in pairs]
-        types, arrays, _ = function._describe([mapped(placeholder, a) for a in given], {})
-        leaves = arrays_of(types, given)
-        found = function._specialise(types, arrays)
-        values = [_value(leaf, array) for leaf, array in zip(leaves, arrays, strict=True)]
+        call = function._describe(with_leaves(function._parameters, bound, _taken), stand_in=stand_in)
+        found = function._specialise(call.types, call.values)
+        values = [_value(leaf, array) for leaf, array in zip(call.leaves, call.values, strict=True)]
         check_devices(found.func.input_names, values, self.function)
-        return types, values, found
+        return call.types, values, found
 
 
 register_constant(TorchFunction)  # so Dynamo compares its objects
@@ -136,46 +124,37 @@ def _nested(site: Site, values: Sequence[Any]) -> Any:
     return found[0] if structure is None else unflatten(structure, found)
 
 
-def _are_plain(args: Iterable[Any], key: list[Any], leaves: list[Any]) -> bool:
-    """Whether values are tensors that programs take, floats, and plain containers of these; adds their
-    descriptions to `key`, and the tensors and floats to `leaves`."""
-    for a in args:
-        kind = type(a)
-        if kind is Tensor or kind is Parameter:
-            if a.dtype not in NAMES or a.layout is not torch.strided or a.is_nested:
-                return False
-            key += (a.dtype, a.shape) if a.is_cpu else (a.dtype, a.shape, a.device)
-            leaves.append(a)
-        elif kind is float:
-            key.append(float)
-            leaves.append(a)
-        elif kind is dict or kind is tuple or kind is list:
-            key += (kind, tuple(a) if kind is dict else len(a))
-            if not _are_plain(a.values() if kind is dict else a, key, leaves):
-                return False
-        else:
-            return False
-    return True
+def tensor_key(a: Any) -> tuple[Any, ...] | None:
+    """The part of a call's key that a tensor has which programs take; None for anything else."""
+    if (
+        type(a) not in (Tensor, Parameter)
+        or a.dtype not in NAMES
+        or a.layout is not torch.strided
+        or a.is_nested
+    ):
+        return None
+    return (a.dtype, a.shape) if a.is_cpu else (a.dtype, a.shape, a.device)
 
 
-def _taken(name: str, value: Any) -> Any:
+def _taken(path: str, value: Any) -> Any:
     if isinstance(value, Tensor):
-        return taken(name, value)
+        return taken(f"the argument {path!r}", value)
     if hasattr(value, "__adc_call__"):
         raise DtypeError(
-            f"{name} is a {type(value).__name__}, but another one is a tensor",
+            f"the argument {path!r} is a {type(value).__name__}, but another one is a tensor",
             remedy="pass only tensors or only Variables: torch.from_numpy(v.value), or x.detach().numpy()",
         )
     return value
 
 
-def placeholder(value: Any) -> Any:
+def stand_in(path: str, value: Any) -> Any:
     """An array that describes a tensor: only type and shape matter. Of a length that is a symbol of
     PyTorch's, only whether it is 1 matters."""
     if not isinstance(value, Tensor):
         return value
-    shape = tuple([n if type(n) is int else 1 if n == 1 else 2 for n in value.shape])
-    return np.broadcast_to(np.zeros((), NUMPY[NAMES[value.dtype]]), shape)
+    found = taken(f"the argument {path!r}", value)
+    shape = tuple([n if type(n) is int else 1 if n == 1 else 2 for n in found.shape])
+    return np.broadcast_to(np.zeros((), NUMPY[NAMES[found.dtype]]), shape)
 
 
 def _value(leaf: Any, array: Any) -> Any:

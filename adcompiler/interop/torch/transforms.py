@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,26 +12,13 @@ from torch import Tensor
 from adcompiler.ad.programs.split import Pattern
 from adcompiler.errors import GraphError, ShapeError
 from adcompiler.frames import public
-from adcompiler.interop.torch.functions import of, placeholder
+from adcompiler.interop.torch.functions import of
 from adcompiler.interop.torch.memory import DTYPES, check_devices, plain, taken
 from adcompiler.interop.torch.operation import At, derived, everything
 from adcompiler.ir.types import Dtype
-from adcompiler.pytree.containers import mapped
-from adcompiler.pytree.kinds import Types
 from adcompiler.pytree.structures import flatten, places_of, unflatten
+from adcompiler.runtime.arguments.adapters import Converted
 from adcompiler.runtime.programs.program import Program
-
-
-def types_of(function: Any, bound: Sequence[Any]) -> tuple[Types, list[Any]]:
-    """The types of arguments with tensors among them, and arrays of their shapes without values."""
-    pairs = zip(function._parameters, bound, strict=True)
-    given = [a if p.static else mapped(partial(_described, p.name), a) for p, a in pairs]
-    types, arrays, _ = function._describe(given, {})
-    return types, arrays
-
-
-def _described(name: str, value: Any) -> Any:
-    return placeholder(taken(f"the argument {name!r}", value)) if isinstance(value, Tensor) else value
 
 
 def fit_tangent(name: str, value: Tensor, shape: Sequence[int], dtype: Dtype) -> Tensor:
@@ -55,8 +41,7 @@ def pullback_of(
 ) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
     """`adc.vjp`; PyTorch records the pullback's results as functions of the arguments and the cotangent."""
     (at, structure), values, types = of(function).located(bound)
-    positions = function._positions(wrt, types)
-    inputs = set(function._inputs_of(positions, types))
+    positions, inputs = function._wanted(wrt, types)
     asked = tuple([k in inputs for k in range(len(values))])
     saving = at.saving(asked)
     results = everything(saving, values)
@@ -119,29 +104,14 @@ class Pullback:
                 )
 
 
-class Wrapper:
-    """Results of split functions and of SlangPy's styles for tensors: tensors without history."""
-
-    def result(self, k: int, array: Any) -> Any:
-        """A result as a tensor."""
-        return _tensor(array)
-
-    def gradient(self, n: int, array: Any) -> Any:
-        """A gradient as a tensor."""
-        return _tensor(array)
-
-    def cotangent(self, k: int, value: Any) -> Any:
-        """The memory of a cotangent."""
-        return plain("the cotangent", value) if isinstance(value, Tensor) else value
-
-    def tangent(self, n: int, value: Any) -> Any:
-        """The memory of a tangent."""
-        return plain("the tangent", value) if isinstance(value, Tensor) else value
+def wrapper(function: Any, bound: Sequence[Any]) -> Converted:
+    """The wrapper of results of split functions and of SlangPy's styles: they are tensors without history."""
+    return Converted(_tensor, _numbers)
 
 
-def wrapper(function: Any, bound: Sequence[Any]) -> Wrapper:
-    """The wrapper of results for a call with tensors."""
-    return Wrapper()
+def _numbers(name: str, value: Any) -> Any:
+    """The memory of a tensor; anything else as it is."""
+    return plain(name, value) if isinstance(value, Tensor) else value
 
 
 def _tensor(value: Any) -> Any:

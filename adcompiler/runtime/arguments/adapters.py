@@ -6,7 +6,8 @@ with only numbers and NumPy arrays never look for adapters.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -32,6 +33,31 @@ class Wrapper(Protocol):
 
     def tangent(self, n: int, value: Any) -> Any:
         """The numbers of an input's tangent; Error if it cannot belong to that."""
+
+
+@dataclass(frozen=True)
+class Converted:
+    """The wrapper of a library whose arrays have no labels: `into` makes one of an array of NumPy's, and
+    `numbers`, given a name for messages, goes back."""
+
+    into: Callable[[Any], Any]
+    numbers: Callable[[str, Any], Any]
+
+    def result(self, k: int, array: Any) -> Any:
+        """A result, also a number, as an array of the library."""
+        return self.into(array)
+
+    def gradient(self, n: int, array: Any) -> Any:
+        """A gradient as an array of the library."""
+        return self.into(array)
+
+    def cotangent(self, k: int, value: Any) -> Any:
+        """The numbers of a cotangent."""
+        return self.numbers("the cotangent", value)
+
+    def tangent(self, n: int, value: Any) -> Any:
+        """The numbers of a tangent."""
+        return self.numbers("the tangent", value)
 
 
 class Adapter(Protocol):
@@ -61,8 +87,9 @@ class Adapter(Protocol):
     def pullback_of(self, function: Any, bound: Sequence[Any], wrt: Any) -> Any:
         """`adc.vjp` itself, where a library is to differentiate what that returns."""
 
-    def types_of(self, function: Any, bound: Sequence[Any]) -> tuple[Any, list[Any]]:
-        """The types of arguments, and arrays of their shapes; for `jvp`, whose program is then called."""
+    def stand_in(self, path: str, value: Any) -> Any:
+        """An array of NumPy's of the type and shape of such a value; for `jvp`, whose program is then called.
+        Other values as they are."""
 
     def fit_tangent(self, name: str, value: Any, shape: Sequence[int], dtype: Any) -> Any:
         """A tangent as such a call takes it, where that is not an array of NumPy's."""

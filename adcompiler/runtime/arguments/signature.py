@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from types import NoneType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,9 @@ from adcompiler.frontend.indexing.annotations import declared, is_static
 from adcompiler.frontend.indexing.ragged import RowType, annotated
 from adcompiler.frontend.values.values import Listed
 from adcompiler.ir.types import NUMPY, Dtype, is_float
-from adcompiler.pytree.containers import Container, check_depth, leaves_in, opened
-from adcompiler.pytree.kinds import ArgType, Kind, Static
+from adcompiler.pytree.containers import Container, check_depth, leaves_in, mapped_by_path, opened
+from adcompiler.pytree.kinds import ArgType, Kind, Static, Types
+from adcompiler.pytree.structures import arrays_of
 from adcompiler.runtime.arguments.adapters import Wrapper, adapter_of, as_numpy
 from adcompiler.runtime.arguments.counting import counting
 from adcompiler.runtime.arguments.device import HALVES, describe_on_device, is_on_device
@@ -130,6 +131,29 @@ def bind(
     return tuple(bound[n] for n in names)
 
 
+def with_leaves(
+    parameters: Sequence[Parameter], bound: Sequence[Any], convert: Callable[[str, Any], Any]
+) -> list[Any]:
+    """Arguments with each leaf replaced by `convert` of its path and of it; static ones as they are."""
+    pairs = zip(parameters, bound, strict=True)
+    return [a if p.static else mapped_by_path(convert, p.name, a) for p, a in pairs]
+
+
+class Described(NamedTuple):
+    """The arguments of a call: their types, the values that kernels take, whether all of these are Python
+    numbers, and the arguments in order, as they were given."""
+
+    types: Types
+    values: list[Any]
+    plain: bool
+    given: Sequence[Any]
+
+    @property
+    def leaves(self) -> list[Any]:
+        """The arrays in the arguments as they were given: one for each input of the program."""
+        return arrays_of(self.types, self.given)
+
+
 def describe(parameter: Parameter, value: Any, depth: int = 0) -> tuple[Kind, Any]:
     """The type of an argument, and its value as kernels take it: a number, an array, or a list of these."""
     if parameter.static:
@@ -211,14 +235,6 @@ def _type_of(array: np.ndarray) -> ArgType | None:
 @cache
 def _array_type(dtype: Dtype, ones: tuple[bool, ...]) -> ArgType:
     return ArgType(dtype, ones)
-
-
-def as_floats(kind: Kind, integer: bool) -> Kind:
-    """The type of an argument whose integers of rank 0 count as floats, as Python's do, unless annotated."""
-    if isinstance(kind, Container):
-        pairs = zip(kind.keys, kind.parts, strict=True)
-        return replace(kind, parts=tuple(as_floats(part, kind.integer(key)) for key, part in pairs))
-    return FLOAT if kind == ArgType("i64") and not integer else kind
 
 
 def handles_calls(value: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from adcompiler.errors import OutOfRangeError, ShapeError
 from adcompiler.frontend.values.sizes import NOT_NEGATIVE, Constraint
 from adcompiler.interpreter.reference import length
 from adcompiler.ir.nodes import Array, Const, Element, Func, Size, is_const
-from adcompiler.ir.walk import elements_of, is_computed
+from adcompiler.ir.walk import elements_of, is_computed, rewrite
 from adcompiler.lazy import Memo, cached_property
 from adcompiler.ops.costs import NOMINAL_LENGTH
 from adcompiler.passes.known_lengths import Known, short
@@ -30,6 +31,22 @@ def nominal(sizes: Sequence[int] | None) -> Callable[[Element], int]:
         return NOMINAL_LENGTH if unknown or is_computed(size) else length(size, sizes or ())
 
     return value
+
+
+def in_symbols(func: Func, constraints: Iterable[Constraint]) -> list[Constraint]:
+    """Constraints with the size symbols of a program: those of axes that are equal are one."""
+    axes = [n for i in func.inputs for n in i.shape if not is_const(n, 1)]
+    axes += [Size(number) for number, _ in func.counts]
+
+    def symbol(element: Element) -> Element:
+        return axes[element.number] if isinstance(element, Size) else element
+
+    found = []
+    for c in constraints:
+        left, right = rewrite((c.left, c.right), symbol)
+        reach = None if c.reach is None else rewrite((c.reach,), symbol)[0]
+        found.append(replace(c, left=left, right=right, reach=reach))
+    return found
 
 
 class CallLengths:
@@ -61,15 +78,11 @@ class CallLengths:
     def likely_equal(self) -> list[tuple[int, int]]:
         """The numbers of lengths one of which must be no less than the other: if nothing else is known, what
         reads an element asks whether it is there."""
-        pairs = []
-        axes = [n for i in self.func.inputs for n in i.shape if not is_const(n, 1)]
-        axes += [Size(number) for number, _ in self.func.counts]
-        for c in self.demands:
-            if c.at_least and isinstance(c.left, Size) and isinstance(c.right, Size):
-                left, right = axes[c.left.number], axes[c.right.number]
-                if isinstance(left, Size) and isinstance(right, Size) and left is not right:
-                    pairs.append((left.number, right.number))
-        return pairs
+        return [
+            (c.left.number, c.right.number)
+            for c in in_symbols(self.func, self.demands)
+            if c.at_least and isinstance(c.left, Size) and isinstance(c.right, Size) and c.left is not c.right
+        ]
 
     def equal(self, sizes: Sequence[int]) -> tuple[tuple[int, int], ...]:
         """Those of them that are equal for the lengths of a call."""

@@ -19,9 +19,9 @@ import numpy as np
 from adcompiler.errors import Error
 from adcompiler.ir.types import Dtype
 from adcompiler.lazy import Memo
-from adcompiler.pytree.containers import Container
 from adcompiler.pytree.kinds import ArgType, Types
 from adcompiler.pytree.structures import arrays_in
+from adcompiler.pytree.trees import map_leaves
 from adcompiler.runtime.arguments import struct_arrays
 
 
@@ -48,8 +48,6 @@ def typed(types: Types, integers: frozenset[int]) -> Types:
     number = count()
 
     def one(kind: Any) -> Any:
-        if isinstance(kind, Container):
-            return kind.map(one)
         if not isinstance(kind, ArgType):
             return kind
         k = next(number)
@@ -57,7 +55,7 @@ def typed(types: Types, integers: frozenset[int]) -> Types:
             return kind
         return replace(kind, dtype=INTEGERS if k in integers else FLOATS, weak=not kind.ones, open=False)
 
-    return tuple(map(one, types))
+    return tuple(map_leaves(one, kind) for kind in types)
 
 
 def with_integer_lists(types: Types, lower: Callable[[Types], Any]) -> Types:

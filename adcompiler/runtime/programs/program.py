@@ -117,6 +117,11 @@ class Bound:
         """The results, nested."""
         return unflatten(self.structure, self.run())
 
+    def site(self) -> Callable[[Sequence[Any]], Any]:
+        """What answers calls with inputs of the same types and lengths."""
+        run, structure = self.program.runner(self.sizes, self.values, self.plain), self.structure
+        return lambda inputs: unflatten(structure, run(*inputs))
+
     def fast_path(self, args: Sequence[Any], general: Callable[..., Any]) -> Callable[..., Any]:
         """What answers calls like that with `args`: see `Program.fast_path`."""
         return self.program.fast_path(self.sizes, self.types, args, self.plain, general)
@@ -299,7 +304,7 @@ class Program:
         one."""
 
         def general(*values: Any) -> Sequence[Any]:
-            return self.run(sizes, values, False)
+            return self.run(sizes, values, plain)
 
         types = [ArgType(i.dtype) for i in self.func.inputs]
         if not (self.has_fast_paths and all(map(fits, types, values))):
@@ -313,7 +318,7 @@ class Program:
         runner = self.runners.get(sizes)
         if runner is None:
             runner = self.runners.of_repeated(sizes, lambda: self.runner(sizes, values, plain=True))
-        return self.run(sizes, values, False) if runner is None else runner(*values)
+        return self.run(sizes, values, True) if runner is None else runner(*values)
 
     def for_lengths(self, known: Known, alone: bool = False) -> Program:
         """The program for what is known of the lengths of a call."""

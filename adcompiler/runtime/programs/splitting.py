@@ -308,8 +308,7 @@ class SplitFunction:
         return by_cost(nominal(self.lengths.get(types)))
 
     def _split(self, types: Types, wanted: tuple[int, ...] | None) -> SplitProgram:
-        positions = self.f._positions(self.wrt, types)
-        everything = self.f._inputs_of(positions, types)
+        positions, everything = self.f._wanted(self.wrt, types)
         if wanted == everything:
             return self.at(types)
         lowered = self.f._trace(types)
@@ -325,7 +324,7 @@ class SplitFunction:
         What is saved is a copy of arguments and results: the caller may write to its arrays before propagate.
         """
         wrapper = wrapper_of(self.f, args, keywords)
-        types, values, plain = self.f._describe(args, keywords)
+        types, values, plain, _ = self.f._describe(args, keywords)
         program = self.at(types, values=values)
         self.f._seen(types)
         bound = program.forward.bind(values, plain)

@@ -14,7 +14,7 @@ from adcompiler.progress import compiling
 from adcompiler.pytree.containers import Container
 from adcompiler.pytree.kinds import ArgType, Types
 from adcompiler.pytree.structures import is_of_numbers
-from adcompiler.runtime.arguments.signature import Parameter, bind, describe
+from adcompiler.runtime.arguments.signature import Described, Parameter, bind, describe, with_leaves
 from adcompiler.runtime.arguments.struct_arrays import is_open
 from adcompiler.runtime.programs.backends import maker
 from adcompiler.runtime.programs.batches import check_batches
@@ -85,11 +85,18 @@ class Traceable:
         self._last = types
 
     def _describe(
-        self, args: Sequence[Any], keywords: Mapping[str, Any], rows: bool = True, hooks: bool = False
-    ) -> tuple[Types, list[Any], bool]:
-        """The types of a call, its values, and whether all are numbers; without `rows`, item by item. With
-        `hooks`, arguments that handle calls raise `Handled`."""
-        bound = bind(self.__name__, self._parameters, args, keywords)
+        self,
+        args: Sequence[Any],
+        keywords: Mapping[str, Any] = {},
+        rows: bool = True,
+        hooks: bool = False,
+        stand_in: Callable[[str, Any], Any] | None = None,
+    ) -> Described:
+        """The arguments of a call as programs see them; without `rows`, item by item. With `hooks`, arguments
+        that handle calls raise `Handled`. `stand_in` gives what is described in the place of a leaf, of its
+        path and of it: an array of another library has one of its type and shape."""
+        given = bind(self.__name__, self._parameters, args, keywords)
+        bound = given if stand_in is None else with_leaves(self._parameters, given, stand_in)
         types: list[Any] = []
         values: list[Any] = []
         plain, undecided = True, False
@@ -109,7 +116,7 @@ class Traceable:
         if undecided:
             found, values = convert_lists(self, found, values)
             plain = all(map(is_of_numbers, found))
-        return found, values, plain
+        return Described(found, values, plain, given)
 
     def _bind(
         self, args: Sequence[Any], keywords: Mapping[str, Any] = {}, rows: bool = True, hooks: bool = False
@@ -118,7 +125,7 @@ class Traceable:
 
         Raises ShapeError for lengths that do not fit.
         """
-        types, values, plain = self._describe(args, keywords, rows, hooks)
+        types, values, plain, _ = self._describe(args, keywords, rows, hooks)
         return self._specialise(types, values).bind(values, plain, types)
 
     def _with_integer_lists(self, types: Types) -> Types:
@@ -141,6 +148,11 @@ class Traceable:
     def _inputs_of(self, positions: Sequence[int], types: Types) -> tuple[int, ...]:
         """The inputs of the program to differentiate for parameters: one for each float of a container."""
         return inputs_of(positions, types)
+
+    def _wanted(self, wrt: Any, types: Types) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The parameters in `wrt` by position, and the inputs of the program to differentiate for them."""
+        found = self._positions(wrt, types)
+        return found, inputs_of(found, types)
 
     def _how(self, types: Types) -> str | None:
         """For a derivative: a description of its mode."""

@@ -62,8 +62,8 @@ def cost_of(f: Any, wrt: Any, args: Sequence[Any]) -> Costs:
         names = ", ".join(p.name for p in f._parameters)
         cause = f"the cost of {f.__name__} depends on its arguments"
         raise Error(cause, remedy=f"explain(None, {names}, cost=True)")
-    types, values, _ = f._describe(args, {})
-    return cost(f, wrt, types, values)
+    call = f._describe(args)
+    return cost(f, wrt, call.types, call.values)
 
 
 def cost(f: Traceable, wrt: Any, types: Types, values: Sequence[Any]) -> Costs:
@@ -111,12 +111,12 @@ def kernels(f: Traceable, wrt: Any, types: Types, values: Sequence[Any]) -> Iter
     value = Program.of(lowered, f._backend).bind(values, types=types)
     sizes = value.sizes
     yield Kernel("value", value)
-    positions = f._positions(wrt, types)
+    positions, inputs = f._wanted(wrt, types)
     if not positions or not any(is_float(r.dtype) for r in lowered.func.results):
         return
     results = lowered.func.results
     if len(results) == 1 and not results[0].rank:
-        joint = run(SIMPLIFY, value_and_grad(lowered.func, f._inputs_of(positions, types), True))
+        joint = run(SIMPLIFY, value_and_grad(lowered.func, inputs, True))
         both = Program(joint, f._backend, lowered.constraints).bind(values, types=types)
         yield Kernel("value and grad", both, {"saves": ["nothing: one fused program"]})
     split = f.split(wrt).at(types, values=values)

@@ -86,9 +86,8 @@ class Explanation:
 
 def explanation(f: Traceable, wrt: Any, types: Types) -> Explanation:
     """The report of `explain` as fields."""
-    positions = f._positions(wrt, types)
+    _, wanted = f._wanted(wrt, types)
     func = f._trace(types).func
-    wanted = f._inputs_of(positions, types)
     found = vjp(func.results, list(func.results), [func.inputs[k] for k in wanted])
     known = {k: g is not None for k, g in zip(wanted, found, strict=True)}
     split = f.split(wrt)

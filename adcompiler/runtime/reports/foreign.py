@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from adcompiler.errors import ShapeError
 from adcompiler.frontend.lowering.program import Lowered
 from adcompiler.frontend.values.sizes import Constraint
-from adcompiler.ir.nodes import Element, Func, Size, is_const
-from adcompiler.ir.walk import is_computed, rewrite
+from adcompiler.ir.nodes import Func, is_const
+from adcompiler.ir.walk import is_computed
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 from adcompiler.pytree.kinds import ArgType, Kind
+from adcompiler.pytree.trees import map_kinds
 from adcompiler.runtime.arguments.ragged_arrays import refuse
-from adcompiler.runtime.arguments.signature import EITHER, as_floats
+from adcompiler.runtime.arguments.signature import EITHER, FLOAT
+from adcompiler.runtime.programs.call_lengths import in_symbols
 from adcompiler.runtime.reports.show import default_types
 
 INTEGER = ArgType("i64")
@@ -46,9 +47,16 @@ def for_numba(f: Any, given: Sequence[Kind], compared: list[Constraint] | None =
 
 def _traced(f: Any, given: Sequence[Kind]) -> Lowered:
     pairs = zip(given, f._parameters, strict=True)
-    types = tuple(EITHER if p.counting and k == INTEGER else as_floats(k, p.integer) for k, p in pairs)
+    types = tuple(
+        EITHER if p.counting and k == INTEGER else map_kinds(_as_float, k, p.integer) for k, p in pairs
+    )
     lowered: Lowered = f._trace(f._with_integer_lists(types) if EITHER in types else types)
     return lowered
+
+
+def _as_float(kind: Kind, integer: bool) -> Kind:
+    """An integer of rank 0 counts as a float, as Python's do, unless it is annotated."""
+    return FLOAT if kind == INTEGER and not integer else kind
 
 
 def prepared(name: str, lowered: Lowered, compared: list[Constraint] | None = None) -> Func:
@@ -57,18 +65,5 @@ def prepared(name: str, lowered: Lowered, compared: list[Constraint] | None = No
     if found and (compared is None or any(is_computed(n) for c in found for n in (c.left, c.right))):
         raise ShapeError(f"{name} needs lengths checked at each call", remedy="call it from Python")
     if compared is not None:
-        compared += [_settled(c, lowered.func) for c in found]
+        compared += in_symbols(lowered.func, found)
     return run((*OPTIMISE, *KERNEL), lowered.func)
-
-
-def _settled(constraint: Constraint, func: Func) -> Constraint:
-    """A constraint with the size symbols of the program: those of axes that are equal are one."""
-    axes = [n for i in func.inputs for n in i.shape if not is_const(n, 1)]
-    axes += [Size(number) for number, _ in func.counts]
-
-    def symbol(element: Element) -> Element:
-        return axes[element.number] if isinstance(element, Size) else element
-
-    left, right = rewrite((constraint.left, constraint.right), symbol)
-    reach = None if constraint.reach is None else rewrite((constraint.reach,), symbol)[0]
-    return replace(constraint, left=left, right=right, reach=reach)

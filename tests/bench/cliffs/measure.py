@@ -110,7 +110,7 @@ def nests(program: Program, args: Arguments) -> Iterator[Outcome]:
 
     f = program.compiled(args)
     names = tuple(f._parameters[k].name for k in program.wrt)
-    types, values, _ = f._describe(args, {})
+    types, values, *_ = f._describe(args)
     gradient = next(k for k in kernels(f, names, types, values) if k.name == "value and grad")
     measured = Measured(gradient)
     for k, (work, threads, seconds) in enumerate(

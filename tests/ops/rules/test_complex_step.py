@@ -15,7 +15,7 @@ from adcompiler.ops.table import TABLE
 
 
 def steps(f: adc.Function, *point: float) -> list[float]:
-    types, values, _ = f._describe(point, {})
+    types, values, *_ = f._describe(point)
     func = f._trace(types).func
     return [float(ComplexStep(func, [], values, k).slopes([()])[0]) for k in range(len(point))]
 

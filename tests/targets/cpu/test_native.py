@@ -244,7 +244,7 @@ def test_arrays_whose_lengths_the_kernel_computes_need_no_numba(name):
     expected = adc.value_and_grad(adc.compile(source, backend="numpy"), "x")(x, k)
     assert np.allclose(value, expected[0], rtol=1e-12)
     assert np.allclose(slope, expected[1], rtol=1e-11)
-    types, values, _ = f._describe((x, k), {})
+    types, values, *_ = f._describe((x, k))
     program = f._specialise(types)
     kernel, sizes = program.executable.general, program.sizes(values)
     assert "np.empty" in kernel.kernel.text
