@@ -29,6 +29,18 @@ class Source:
     first_line: int = 1
     indent: int = 0
 
+    def at(self, span: Span) -> tuple[int, int]:
+        """The line of the file, and the column in it, at which a span begins."""
+        return span.line + self.first_line - 1, span.column + self.indent
+
+    def text_of(self, span: Span) -> str:
+        """What stands at a span, in one line."""
+        lines = self.text.split("\n")[span.line - 1 : span.end_line]
+        if lines:
+            lines[-1] = lines[-1][: span.end_column - 1]
+            lines[0] = lines[0][span.column - 1 :]
+        return " ".join(" ".join(lines).split())
+
     def excerpt(self, span: Span) -> str:
         """The line of `span` with a caret under it; long lines are cut around the caret."""
         lines = self.text.split("\n")
@@ -65,8 +77,7 @@ class Error(Exception):
         text, where = cause, ""
         if source is not None and span is not None:
             self.file = source.name
-            self.line = span.line + source.first_line - 1
-            self.column = span.column + source.indent
+            self.line, self.column = source.at(span)
             where = f"{self.file}:{self.line}:{self.column}: "
             text = f"{where}{cause}\n{source.excerpt(span)}".rstrip()
         if remedy:

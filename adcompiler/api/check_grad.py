@@ -9,7 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from adcompiler.api.finite_differences import Place, Value, closer, closer_along, slope_along, slopes
+from adcompiler.api.finite_differences import (
+    Place,
+    Value,
+    closer,
+    closer_along,
+    entry,
+    slope_along,
+    slopes,
+    worst,
+)
 from adcompiler.api.function import Function
 from adcompiler.api.limits import (
     FEWEST_STEPPED_ENTRIES,
@@ -166,9 +175,8 @@ class _Check:
             names, name = [f"weight{k}" for k in range(len(weights))], f"weighted({f.__name__})"
             self.scalar = f._derived(("weighted", len(weights)), lambda: Weighted(f, names, name))
             self.args = (*args, *weights)
-        self.positions = f._positions(wrt, bound.types)
+        self.positions, self.wanted = f._wanted(wrt, bound.types)
         self.places = tuple(places_of(bound.types[k]) for k in self.positions)
-        self.wanted = f._inputs_of(self.positions, bound.types)
         self.names = bound.program.func.input_names
         weighted = self.scalar._bind(self.args)
         self.value, self.point = weighted.program, weighted.values
@@ -250,8 +258,8 @@ class _Check:
             if not abs(slope - expected) <= allowed * scale:
                 expected, _ = closer_along(value, self.point, k, direction)
             error = abs(slope - expected) / scale
-            entry = f"{name} along a direction"
-            found.append(Comparison(what, "finite differences", entry, slope, expected, error))
+            along = f"{name} along a direction"
+            found.append(Comparison(what, "finite differences", along, slope, expected, error))
             if not error <= allowed:
                 self.fail(found[-1])
         self.comparisons.append(max(found, key=lambda c: c.error))
@@ -302,22 +310,19 @@ class _Check:
         tolerance: Tolerance,
     ) -> None:
         """Keep the worst entry of all; raise if one is too far off."""
-        worst: Comparison | None = None
+        largest: Comparison | None = None
         for k, g, expected, error in parts:
             if not error.size:
                 continue
-            place = np.unravel_index(np.argmax(np.where(np.isnan(error), np.inf, error)), error.shape)
-            name = self.names[k]
-            entry = f"{name}[{', '.join(map(str, place))}]" if place else name
-            found = Comparison(
-                what, reference, entry, float(g[place]), float(expected[place]), float(error[place])
-            )
+            place = worst(error)
+            numbers = (float(a[place]) for a in (g, expected, error))
+            found = Comparison(what, reference, entry(self.names[k], place), *numbers)
             if not found.error <= self.allowed(tolerance, g):
                 self.fail(found)
-            if worst is None or found.error > worst.error:
-                worst = found
-        if worst is not None:
-            self.comparisons.append(worst)
+            if largest is None or found.error > largest.error:
+                largest = found
+        if largest is not None:
+            self.comparisons.append(largest)
 
     def allowed(self, tolerance: Tolerance, exact: np.ndarray) -> float:
         """The relative error that is not a mistake."""

@@ -20,6 +20,17 @@ At = Callable[[Place, float], tuple[np.float64, float]]  # the value at a distan
 Estimate = tuple[float, float]  # a derivative, and how uncertain it is
 
 
+def entry(name: str, place: Sequence[Any]) -> str:
+    """An entry in words: `x[0, 1]`, or `x` of a number."""
+    return f"{name}[{', '.join(map(str, place))}]" if len(place) else name
+
+
+def worst(error: np.ndarray) -> Place:
+    """The place of the largest error; NaN is larger than any."""
+    found = np.unravel_index(int(np.argmax(np.where(np.isnan(error), np.inf, error))), error.shape)
+    return tuple(map(int, found))
+
+
 def slopes(value: Value, point: Sequence[Any], k: int, places: Iterable[Place] | None = None) -> np.ndarray:
     """The derivative of a scalar with respect to the entries of argument `k` at `places` (by default all), by
     finite differences; NaN at other entries.

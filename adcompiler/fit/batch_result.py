@@ -9,7 +9,7 @@ import numpy as np
 
 from adcompiler.fit.batch_program import pairs
 from adcompiler.fit.batch_start import Start
-from adcompiler.fit.checks import SolverError
+from adcompiler.fit.checks import quantile
 from adcompiler.frames import public
 from adcompiler.lazy import cached_property
 
@@ -78,13 +78,7 @@ class BatchResult:
     @public
     def confidence(self, level: float = 0.95) -> tuple[Any, Any]:
         """The limits of confidence intervals, (lower, upper), each in the form of the start."""
-        from scipy.special import ndtri, stdtrit
-
-        if not 0 < level < 1:
-            raise SolverError(f"confidence({level!r}) is not a level", remedy="pass a number between 0 and 1")
-        upper = (1 + level) / 2
-        quantile = ndtri(upper) if self.absolute else stdtrit(np.maximum(self.freedom, 1), upper)
-        reach, x = quantile * self._errors(), self.x.T
+        reach, x = quantile(level, self.freedom, self.absolute) * self._errors(), self.x.T
         return self.start.like(x - reach), self.start.like(x + reach)
 
     def _errors(self) -> np.ndarray:

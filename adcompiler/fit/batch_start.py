@@ -12,7 +12,7 @@ import numpy as np
 from adcompiler.api.function import SourceFunction
 from adcompiler.eager.variable.leaves import Leaf, Tree, tree
 from adcompiler.errors import DtypeError, LimitError, ShapeError, Span
-from adcompiler.fit.checks import SolverError, check_finite
+from adcompiler.fit.checks import SolverError, check_finite, check_order
 from adcompiler.fit.limits import MOST_BATCH_PARAMETERS
 from adcompiler.fit.models import numbers_of, split
 from adcompiler.frontend.indexing.annotations import declared
@@ -106,11 +106,7 @@ class Start:
         )
         if np.isinf(low).all() and np.isinf(high).all():
             return None
-        for k in np.flatnonzero(~(low <= high)):
-            raise SolverError(
-                f"the bounds of parameter {k} are ({low[k]}, {high[k]})",
-                remedy="make lower <= upper; None means no bound",
-            )
+        check_order(low, high, "bounds of parameter {}", "make lower <= upper; None means no bound")
         outside = (self.columns < low[:, None]) | (self.columns > high[:, None])
         for k, fit in np.argwhere(outside):
             raise SolverError(

@@ -11,10 +11,12 @@ import numpy as np
 from adcompiler.errors import ShapeError
 from adcompiler.fit.batch_program import Data, Step, pairs
 from adcompiler.fit.batch_result import FEW, NOT_FINITE
-from adcompiler.fit.checks import SolverError
+from adcompiler.fit.checks import SolverError, check_finite
 from adcompiler.fit.limits import FEWEST_WAVE_FITS, LANES, MOST_WAVE_FITS, REFILL_SHARE, WAVE_POINTS
 from adcompiler.fit.models import numbers_of
 from adcompiler.fit.watch import Watch
+
+FINITE = "pass finite numbers; a point is missing where y is NaN"
 
 
 def padded(ids: np.ndarray) -> np.ndarray:
@@ -45,7 +47,7 @@ class Arrays:
             raise ShapeError(f"y has shape {y.shape}", remedy="pass (fits, points); y[None] for one fit")
         missing = np.isnan(y)
         some = bool(missing.any())
-        _check_finite("y", y, missing if some else None)
+        check_finite("y", y, missing if some else None, FINITE)
         inputs = tuple(_data("x", one, y, missing if some else None) for one in _several(x))
         weights = None
         if sigma is not None:
@@ -93,20 +95,8 @@ def _data(name: str, value: Any, y: np.ndarray, missing: np.ndarray | None) -> n
         )
     if missing is not None and array.ndim == 1:
         missing = np.asarray(missing.all(axis=0))
-    _check_finite(name, array, missing)
+    check_finite(name, array, missing, FINITE)
     return array
-
-
-def _check_finite(name: str, array: np.ndarray, missing: np.ndarray | None) -> None:
-    """Raise SolverError for NaN and infinite values of points that are not missing."""
-    wrong = ~np.isfinite(array)
-    if wrong.any():
-        for place in np.argwhere(wrong if missing is None else wrong & ~missing):
-            at = tuple(int(k) for k in place)
-            raise SolverError(
-                f"{name}[{', '.join(map(str, at))}] is {array[at]}",
-                remedy="pass finite numbers; a point is missing where y is NaN",
-            )
 
 
 @dataclass

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from adcompiler.errors import Error
+from adcompiler.api.finite_differences import entry
+from adcompiler.errors import Error, ShapeError
 
 
 class SolverError(Error, ValueError):
@@ -24,13 +25,45 @@ def check_method(what: str, method: Any, known: Iterable[str]) -> str:
     return names[method.lower()]
 
 
-def check_finite(name: str, values: Any) -> None:
-    """Raise SolverError for NaN and infinite values."""
+def check_finite(
+    name: str, values: Any, missing: np.ndarray | None = None, remedy: str = "pass finite numbers as {}"
+) -> None:
+    """Raise SolverError for NaN and infinite values, except for those that are `missing`."""
     array = np.asarray(values)
     if array.size and not np.isfinite(array).all():
-        place = tuple(int(k) for k in np.argwhere(~np.isfinite(array))[0])
-        shown = f"{name}[{', '.join(map(str, place))}]" if place else name
-        raise SolverError(f"{shown} is {array[place]}", remedy=f"pass finite numbers as {name}")
+        wrong = ~np.isfinite(array)
+        for found in np.argwhere(wrong if missing is None else wrong & ~missing):
+            place = tuple(map(int, found))
+            raise SolverError(f"{entry(name, place)} is {array[place]}", remedy=remedy.format(name))
+
+
+def quantile(level: float, freedom: Any, absolute: bool) -> Any:
+    """How many standard errors an interval of confidence reaches to each side: of Student's t, or normal if
+    the scale of errors is known."""
+    from scipy.special import ndtri, stdtrit
+
+    if not 0 < level < 1:
+        raise SolverError(f"confidence({level!r}) is not a level", remedy="pass a number between 0 and 1")
+    upper = (1 + level) / 2
+    return ndtri(upper) if absolute else stdtrit(np.maximum(freedom, 1), upper)
+
+
+def limits_of(path: str, limit: Any, missing: float, of: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Limits of the entries of an array of this shape, which messages call `of`, as a vector; None stands for
+    `missing`."""
+    array = np.asarray(missing if limit is None else limit, float)
+    if array.shape not in ((), shape):
+        raise ShapeError(
+            f"{path} has shape {array.shape}, but {of} {shape}",
+            remedy="pass a limit for each entry, or a number for all of them",
+        )
+    return np.broadcast_to(array, shape).reshape(-1)
+
+
+def check_order(lower: np.ndarray, upper: np.ndarray, what: str, remedy: str) -> None:
+    """Raise SolverError for a lower limit above an upper one; `what` has a place for its number."""
+    for k in np.flatnonzero(~(lower <= upper)):
+        raise SolverError(f"the {what.format(k)} are ({lower[k]}, {upper[k]})", remedy=remedy)
 
 
 def check_value(what: str, name: str, values: Any, of: str = "") -> None:

@@ -74,12 +74,11 @@ def least_squares(
     `.confidence(0.95)`. Their scale is the variance of the residuals. For a robust loss they are those of
     Huber's M-estimate. Raises SolverError for unknown methods, losses and options.
     """
-    points = Points(x0, "x0", wrt if isinstance(wrt, tuple) else None)
     with Watch("least_squares", progress) as watch:
-        problem = Problem("least_squares", f, points, 0 if wrt is None else wrt, args, watch)
+        problem = Problem.of("least_squares", f, x0, wrt, args, watch)
         first = problem.begun(problem.value)
         chosen = jacobian_of(problem, len(first), method, sparse, options)
-        residuals = Residuals("least_squares", problem.name, points, problem.value, chosen)
+        residuals = Residuals("least_squares", problem.name, problem.points, problem.value, chosen)
         return solved(residuals, method, bounds, loss, options)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from adcompiler.errors import DtypeError, ShapeError
-from adcompiler.fit.checks import SolverError, check_method, check_value
+from adcompiler.fit.checks import SolverError, check_method, check_order, check_value
 from adcompiler.fit.constraints import constrained
 from adcompiler.fit.points import Points
 from adcompiler.fit.problem import Problem
@@ -72,10 +72,9 @@ def minimize(
     import scipy.optimize
 
     solve: Any = scipy.optimize.minimize
-    names = wrt if isinstance(wrt, tuple) else None
-    points = Points(x0, "x0", names)
     with Watch("minimize", progress) as watch:
-        problem = Problem("minimize", f, points, 0 if wrt is None else wrt, args, watch)
+        problem = Problem.of("minimize", f, x0, wrt, args, watch)
+        points = problem.points
         limits = bounds_of(points, bounds)
         name = _method(method, limits is not None, bool(constraints))
         given = _derivatives(problem, METHODS[name])
@@ -167,13 +166,7 @@ def checked_bounds(points: Points, bounds: Sequence[Any]) -> Any:
 
     lower = points.flat(bounds[0], "bounds[0]", -np.inf)
     upper = points.flat(bounds[1], "bounds[1]", np.inf)
-    wrong = np.flatnonzero(~(lower <= upper))
-    if len(wrong):
-        k = int(wrong[0])
-        raise SolverError(
-            f"the bounds of number {k} are ({lower[k]}, {upper[k]})",
-            remedy="make lower <= upper; None means no bound",
-        )
+    check_order(lower, upper, "bounds of number {}", "make lower <= upper; None means no bound")
     return Bounds(lower, upper)
 
 

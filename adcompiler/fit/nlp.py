@@ -12,7 +12,7 @@ from adcompiler.api.flat_results import flat_results, interpreted
 from adcompiler.api.sparse_entries import SparseEntries
 from adcompiler.api.transforms import grad
 from adcompiler.errors import DtypeError, ShapeError
-from adcompiler.fit.checks import SolverError, check_value
+from adcompiler.fit.checks import SolverError, check_order, check_value, limits_of
 from adcompiler.fit.lagrangian import Composed, Parts, leaves_of
 from adcompiler.fit.nlp_solvers import solved
 from adcompiler.fit.points import Points
@@ -184,7 +184,7 @@ class NonlinearProgram:
             self._check_start(start)
             lower = start.flat(-np.inf if lb is None else lb, "lb", -np.inf)
             upper = start.flat(np.inf if ub is None else ub, "ub", np.inf)
-            _check_order("bounds", "lb", lower, "ub", upper)
+            check_order(lower, upper, "bounds number {}", "lb <= ub; None: no limit")
             result = solved(
                 self, method, start.start, (lower, upper), self._limits(cl, cu), watch, tol, options, callback
             )
@@ -208,7 +208,7 @@ class NonlinearProgram:
                 remedy="pass cl and cu; cl=0, cu=0 for equations, cl=0 for constraints that are at least 0",
             )
         lower, upper = self._limit(cl, "cl", -np.inf), self._limit(cu, "cu", np.inf)
-        _check_order("limits of constraint", "cl", lower, "cu", upper)
+        check_order(lower, upper, "limits of constraint number {}", "cl <= cu; None: no limit")
         return lower, upper
 
     def _limit(self, given: Any, name: str, missing: float) -> np.ndarray:
@@ -226,13 +226,7 @@ class NonlinearProgram:
             )
         found = [np.zeros(0)]
         for k, (part, shape) in enumerate(zip(parts, self.shapes, strict=True)):
-            array = np.asarray(missing if part is None else part, float)
-            if array.shape not in ((), shape):
-                raise ShapeError(
-                    f"{name}[{k}] has shape {array.shape}, but the constraints have {shape}",
-                    remedy="pass a limit for each entry, or a number for all of them",
-                )
-            found.append(np.broadcast_to(array, shape).reshape(-1))
+            found.append(limits_of(f"{name}[{k}]", part, missing, "the constraints have", shape))
         return np.concatenate(found)
 
     # -- arguments -----------------------------------------------------------------------------
@@ -342,12 +336,3 @@ def _floats(name: str, given: Any) -> np.ndarray:
         return np.ascontiguousarray(given, float)
     except (TypeError, ValueError) as error:
         raise DtypeError(f"{name} is not an array of numbers: {error}", remedy="pass a vector") from None
-
-
-def _check_order(what: str, low: str, lower: np.ndarray, high: str, upper: np.ndarray) -> None:
-    wrong = np.flatnonzero(~(lower <= upper))
-    if len(wrong):
-        k = int(wrong[0])
-        raise SolverError(
-            f"the {what} number {k} are ({lower[k]}, {upper[k]})", remedy=f"{low} <= {high}; None: no limit"
-        )

@@ -10,7 +10,7 @@ import numpy as np
 
 from adcompiler.eager.variable.leaves import Leaf, Tree, tree
 from adcompiler.errors import DtypeError, ShapeError
-from adcompiler.fit.checks import SolverError, check_finite
+from adcompiler.fit.checks import SolverError, check_finite, limits_of
 from adcompiler.pytree.containers import opened
 from adcompiler.pytree.trees import beside, built, leaves, map_leaves
 
@@ -75,7 +75,7 @@ class Points:
         if isinstance(value, np.ndarray) and value.shape == self.start.shape:
             return value.astype(float)
         found = [
-            _limits(one, limit, where, missing)
+            limits_of(where, limit, missing, f"{one.path} has", one.shape)
             for one, (where, limit) in zip(leaves(self.tree), beside(self.tree, value, path), strict=True)
             if one.dtype is not None
         ]
@@ -136,13 +136,3 @@ def _parts(start: Any, name: str, names: Sequence[str]) -> Any:
             remedy=f"pass {len(names)} values",
         )
     return start
-
-
-def _limits(one: Leaf, limit: Any, path: str, missing: float) -> np.ndarray:
-    array = np.asarray(missing if limit is None else limit, float)
-    if array.shape not in ((), one.shape):
-        raise ShapeError(
-            f"{path} has shape {array.shape}, but {one.path} has {one.shape}",
-            remedy="pass a limit for each entry, or a number for all of them",
-        )
-    return np.broadcast_to(array, one.shape).reshape(-1)

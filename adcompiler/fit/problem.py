@@ -17,6 +17,7 @@ from adcompiler.fit.limits import SPARSE_ENTRIES, SPARSE_SHARE
 from adcompiler.fit.points import Points
 from adcompiler.fit.watch import Watch
 from adcompiler.ir.loop import Item
+from adcompiler.ir.nodes import Array
 from adcompiler.ir.walk import arrays_of
 from adcompiler.lazy import cached_property
 from adcompiler.pytree.containers import leaves_in, opened
@@ -60,6 +61,12 @@ class Problem:
         self.shape: tuple[int, ...] | None = None  # of the last value; of a container None
         self.value = Last(self._value)
         self.value_and_slope = Last(self._value_and_slope)
+
+    @staticmethod
+    def of(what: str, f: Any, x0: Any, wrt: Any, args: Any, watch: Watch) -> Problem:
+        """The problem of a solver that varies the parameters `wrt`, the first one by default, from `x0`."""
+        points = Points(x0, "x0", wrt if isinstance(wrt, tuple) else None)
+        return Problem(what, f, points, 0 if wrt is None else wrt, args, watch)
 
     def _filled(self, names: Sequence[str], args: Sequence[Any]) -> list[Any]:
         """All arguments, with None for those that vary."""
@@ -186,13 +193,15 @@ class Problem:
         return directions * SPARSE_SHARE <= len(self.points.start)
 
     def _has_loops(self) -> bool:
-        types = self.function._describe(self.arguments(self.points.start), {})[0]
-        return any(isinstance(array, Item) for array in arrays_of(self.function._trace(types).func.results))
+        return any(isinstance(array, Item) for array in arrays_of(self._results()))
+
+    def _results(self) -> Sequence[Array]:
+        """The results of the function's program for arguments like the start."""
+        return self.function._trace(self.function._shown(self.arguments(self.points.start))).func.results
 
     def refuse_no_scalar(self, error: Error) -> None:
         """Raise what tells a user of `minimize` what to write, if the function has not one scalar result."""
-        types = self.function._describe(self.arguments(self.points.start), {})[0]
-        results = self.function._trace(types).func.results
+        results = self._results()
         if len(results) != 1 or results[0].rank:
             raise ShapeError(
                 error.cause,

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import OptimizeResult
 
 from adcompiler.errors import LimitError
-from adcompiler.fit.checks import SolverError
+from adcompiler.fit.checks import quantile
 from adcompiler.fit.limits import MOST_COVARIANCES
 from adcompiler.fit.points import Points
 from adcompiler.frames import public
@@ -60,15 +60,6 @@ class Uncertainty:
         scale = float(self.influence @ self.influence) / self.freedom
         found: np.ndarray = inverse @ square @ inverse * scale
         return found
-
-    def quantile(self, level: float) -> float:
-        """How many standard errors an interval reaches to each side: of Student's t, or normal."""
-        from scipy.special import ndtri, stdtrit
-
-        if not 0 < level < 1:
-            raise SolverError(f"confidence({level!r}) is not a level", remedy="pass a number between 0 and 1")
-        upper = (1 + level) / 2
-        return float(ndtri(upper) if self.absolute else stdtrit(max(self.freedom, 1), upper))
 
 
 def _inverse(matrix: Any, weights: np.ndarray | None) -> np.ndarray | None:
@@ -142,8 +133,8 @@ class FitResult(OptimizeResult):
     @public
     def confidence(self, level: float = 0.95) -> tuple[Any, Any]:
         """The limits of confidence intervals, (lower, upper), each a container like `.params`."""
-        reach = self._uncertainty.quantile(level) * self._errors()
-        params = self._uncertainty.points.params
+        known = self._uncertainty
+        reach, params = quantile(level, known.freedom, known.absolute) * self._errors(), known.points.params
         return params(self["x"] - reach), params(self["x"] + reach)
 
     def _errors(self) -> np.ndarray:

@@ -7,7 +7,6 @@ from typing import Any
 
 from adcompiler.errors import ShapeError
 from adcompiler.fit.checks import check_method, check_value
-from adcompiler.fit.points import Points
 from adcompiler.fit.problem import Problem
 from adcompiler.fit.watch import Watch
 from adcompiler.frames import public
@@ -48,10 +47,10 @@ def root(
     import scipy.optimize
 
     solve: Any = scipy.optimize.root
-    points = Points(x0, "x0", wrt if isinstance(wrt, tuple) else None)
     name = check_method("root", method, (*WITH_JACOBIAN, *WITHOUT))
     with Watch("root", progress) as watch:
-        problem = Problem("root", f, points, 0 if wrt is None else wrt, args, watch)
+        problem = Problem.of("root", f, x0, wrt, args, watch)
+        points = problem.points
         values = problem.begun(problem.value)
         check_value("root", problem.name, values)
         n = len(points.start)

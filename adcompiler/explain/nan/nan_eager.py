@@ -336,10 +336,7 @@ def written(place: UserLine | None) -> Written:
     first, last = lines[line - 1].encode(), lines[end_line - 1].encode()
     span = Span(line, len(first[:column].decode()) + 1, end_line, len(last[:end].decode()) + 1)
     source = Source("".join(lines), Path(file).name)
-    inside = [text.rstrip("\n") for text in lines[line - 1 : end_line]]
-    inside[-1] = inside[-1][: span.end_column - 1]
-    inside[0] = inside[0][span.column - 1 :]
-    text = " ".join(part.strip() for part in inside)
+    text = source.text_of(span)
     return Written(source, span, text, _operands(text))
 
 

@@ -122,8 +122,7 @@ class Finding:
         """The finding in words."""
         head, line, column = self.head, None, None
         if self.source is not None and self.span is not None:
-            line = self.span.line + self.source.first_line - 1
-            column = self.span.column + self.source.indent
+            line, column = self.source.at(self.span)
             head = f"{self.source.name}:{line}:{column}: {head}\n{self.source.excerpt(self.span)}".rstrip()
         listed = self.operands if self.listed else ()
         lines = [
@@ -311,7 +310,7 @@ class _Report:
         assert origin.source is not None
         if self.origin is not None and origin.span.line == self.origin.span.line:
             return ""
-        return f" in line {origin.span.line + origin.source.first_line - 1}"
+        return f" in line {_line(origin.source, origin.span)}"
 
     def _is_unused(self, birth: Event) -> bool:
         """Whether a cotangent that is zero met an infinite partial derivative."""
@@ -388,7 +387,7 @@ def _name(node: Node) -> str:
 
 
 def _line(source: Source | None, span: Span) -> int:
-    return span.line + (1 if source is None else source.first_line) - 1
+    return span.line if source is None else source.at(span)[0]
 
 
 def _at_index(operand: Operand) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -79,14 +78,7 @@ class SourceWords:
 
     def text(self, source: Source | None, span: Span) -> str:
         """What stands at a place, in one line."""
-        if source is None:
-            return ""
-        lines = source.text.split("\n")[span.line - 1 : span.end_line]
-        if not lines:
-            return ""
-        lines[-1] = lines[-1][: span.end_column - 1]
-        lines[0] = lines[0][span.column - 1 :]
-        return re.sub(r"\s+", " ", " ".join(lines)).strip()
+        return "" if source is None else source.text_of(span)
 
     # -- operands ------------------------------------------------------------------------------
 

@@ -131,19 +131,11 @@ class Places:
 
     def text(self, place: int) -> str:
         """The source at a place, on one line."""
-        span, lines = self.spans[place - 1], self.source.text.split("\n")
-        stretch = lines[span.line - 1 : span.end_line]
-        if not stretch:
-            return ""
-        stretch[-1] = stretch[-1][: span.end_column - 1]
-        stretch[0] = stretch[0][span.column - 1 :]
-        return " ".join(" ".join(stretch).split())
+        return self.source.text_of(self.spans[place - 1])
 
     def line(self, place: int) -> int | None:
         """The number of the line of the file that a place begins in; None for a parameter."""
-        if place > len(self.spans):
-            return None
-        return self.spans[place - 1].line + self.source.first_line - 1
+        return None if place > len(self.spans) else self.source.at(self.spans[place - 1])[0]
 
     def listing(self) -> list[Line]:
         """The source, its expressions marked."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from adcompiler.api.finite_differences import slopes
+from adcompiler.api.finite_differences import entry, slopes, worst
 from adcompiler.eager.graph.cotangents import seed
 from adcompiler.eager.graph.graph import reachable, setting, walk
 from adcompiler.eager.variable.variable import Variable
@@ -104,26 +104,25 @@ def _compared(
         total = scalar.at(order, [Variable(v) for v in moved])
         return np.float64(0.0 if total is None else total.data)
 
-    worst = 0.0
+    largest = 0.0
     for k, g in enumerate(found):
         expected = slopes(value, point, k)
         exact = np.zeros(point[k].shape) if g is None else g.data.astype(float)
         allowed = RTOL[point[k].dtype.char] if rtol is None else rtol
-        worst = max(worst, _judged(names[k], order, exact, expected, allowed))
-    return worst
+        largest = max(largest, _judged(names[k], order, exact, expected, allowed))
+    return largest
 
 
 def _judged(name: str, order: int, exact: np.ndarray, expected: np.ndarray, allowed: float) -> float:
     if not exact.size:
         return 0.0
     error = abs(exact - expected) / max(1.0, float(np.max(abs(expected))))
-    place = np.unravel_index(int(np.argmax(np.where(np.isnan(error), np.inf, error))), error.shape)
+    place = worst(error)
     if not error[place] <= allowed:
-        entry = f"{name}[{', '.join(map(str, place))}]" if place else name
         which = ORDINALS[order] if order < len(ORDINALS) else f"{order + 1}th"
         raise GradientError(
-            f"the {which} derivative with respect to {entry} is {exact[place]:.8g}, by finite differences "
-            f"{expected[place]:.8g}",
+            f"the {which} derivative with respect to {entry(name, place)} is {exact[place]:.8g}, by finite "
+            f"differences {expected[place]:.8g}",
             remedy="check the recorded propagate"
             + (
                 "; a temporary that it reads must be one of the recorded outputs"

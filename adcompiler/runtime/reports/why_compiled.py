@@ -109,7 +109,8 @@ def _spans(end: End, func: Func) -> list[Span]:
 
 
 def _at(source: Source, span: Span) -> str:
-    return f"{source.name}:{span.line + source.first_line - 1}:{span.column + source.indent}"
+    line, column = source.at(span)
+    return f"{source.name}:{line}:{column}"
 
 
 # -- what is not read --------------------------------------------------------------------------
