@@ -16,8 +16,9 @@ from adcompiler.errors import DtypeError, Error
 from adcompiler.frames import public
 from adcompiler.frontend.lowering.program import Lowered, lower
 from adcompiler.frontend.values.values import Closure
+from adcompiler.interpreter.to_sympy import to_sympy
 from adcompiler.lazy import cached_property
-from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.passes.pipeline import OPTIMISE, SIMPLIFY, run
 from adcompiler.passes.recurrences.checkpoint import checkpoint
 from adcompiler.public_types import Foreign, Values, Wrt
 from adcompiler.pytree.kinds import Types
@@ -25,6 +26,7 @@ from adcompiler.pytree.structures import flatten, unflatten
 from adcompiler.runtime.arguments.adapters import answered, interop
 from adcompiler.runtime.arguments.ragged_arrays import refuse
 from adcompiler.runtime.arguments.signature import (
+    FLOAT,
     PLAIN,
     Handled,
     bind,
@@ -42,7 +44,6 @@ from adcompiler.runtime.programs.traceable import Traceable
 from adcompiler.runtime.reports.explain import explanation
 from adcompiler.runtime.reports.foreign import for_c, for_numba
 from adcompiler.runtime.reports.show import default_types, show
-from adcompiler.runtime.reports.symbolic_forms import Displayed
 from adcompiler.runtime.reports.why_compiled import why_none
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 MADE = {"jitted", "cfunc", "low_level_callable", "forward", "backward"}
 
 
-class Function(Traceable, Displayed):
+class Function(Traceable):
     """A compiled function: call it with numbers and NumPy arrays, by position or by name.
 
     Python numbers give Python floats. The first call for each combination of dtypes, ranks and
@@ -268,6 +269,38 @@ class Function(Traceable, Displayed):
         return str(explanation(self, wrt, self._shown(args)))
 
     why_none = why_none
+
+    def sympy(self) -> Foreign:
+        """The function of scalars as SymPy expressions in its parameters' names, nested like its result.
+
+        Raises DtypeError for arrays, and for functions that SymPy does not have.
+        """
+        lowered = self._trace(tuple(FLOAT for _ in self._parameters))
+        return unflatten(lowered.structure, to_sympy(run(OPTIMISE, lowered.func)))
+
+    @public
+    def latex(self, *args: Values, gradient: bool = False) -> str:
+        """The function in LaTeX, by SymPy: its result, or a tuple of several.
+
+        Of an array it is the element at indices, i, j, ... from 0; reductions are sums over indices. It is
+        written for arguments like `args`, else as last called, else as annotated, for scalars.
+
+        gradient  equations instead, of the value and of the gradient by each float parameter, as the compiler
+                  differentiates: in an `aligned` environment, without dollars
+
+        Raises DtypeError for loops, scatters, routines on matrices and what SymPy does not have, LimitError
+        for more than 2000 operations, ShapeError for the gradient of an array.
+        """
+        return str(interop("display").formula(self, args, gradient))
+
+    def _repr_latex_(self) -> str | None:
+        """Its value and its gradient as equations, for notebooks; None where there is no such form."""
+        found: str | None = interop("display").latex(self)
+        return found
+
+    def _repr_html_(self) -> str:
+        """Its signature, source and equations, for notebooks."""
+        return str(interop("display").html(self))
 
     def _shown(self, args: Sequence[Any]) -> Types:
         """The types to show: those of `args`, else of the last call, else the annotated ones, or scalars."""

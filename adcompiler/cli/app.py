@@ -11,23 +11,11 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from adcompiler.cli.bench import EXAMPLES as BENCH_EXAMPLES
-from adcompiler.cli.bench import bench_source
-from adcompiler.cli.build import EXAMPLES as BUILD_EXAMPLES
-from adcompiler.cli.build import build_source
-from adcompiler.cli.cache import EXAMPLES as CACHE_EXAMPLES
-from adcompiler.cli.cache import show_cache
-from adcompiler.cli.check import EXAMPLES as CHECK_EXAMPLES
-from adcompiler.cli.check import check_source
+from adcompiler.cli import bench, build, cache, check, explain, show
+from adcompiler.cli import run as run_verb
 from adcompiler.cli.completion import join_words
 from adcompiler.cli.errors import exit_code, report
-from adcompiler.cli.explain import EXAMPLES as EXPLAIN_EXAMPLES
-from adcompiler.cli.explain import explain_source
 from adcompiler.cli.output import Answer, as_json, is_json
-from adcompiler.cli.run import EXAMPLES as RUN_EXAMPLES
-from adcompiler.cli.run import Run, run_source
-from adcompiler.cli.show import EXAMPLES as SHOW_EXAMPLES
-from adcompiler.cli.show import show_source
 from adcompiler.cli.source import Verb
 
 EXAMPLES = """\b
@@ -67,13 +55,13 @@ def options(
     """Compile formulas and functions together with their gradients."""
 
 
-app.command("run", cls=Run, epilog=RUN_EXAMPLES)(run_source)
-app.command("check", cls=Verb, epilog=CHECK_EXAMPLES)(check_source)
-app.command("explain", cls=Verb, epilog=EXPLAIN_EXAMPLES)(explain_source)
-app.command("show", cls=Verb, epilog=SHOW_EXAMPLES)(show_source)
-app.command("bench", cls=Verb, epilog=BENCH_EXAMPLES)(bench_source)
-app.command("build", cls=Verb, epilog=BUILD_EXAMPLES)(build_source)
-app.command("cache", epilog=CACHE_EXAMPLES)(show_cache)
+app.command("run", cls=run_verb.Run, epilog=run_verb.EXAMPLES)(run_verb.run_source)
+app.command("check", cls=Verb, epilog=check.EXAMPLES)(check.check_source)
+app.command("explain", cls=Verb, epilog=explain.EXAMPLES)(explain.explain_source)
+app.command("show", cls=Verb, epilog=show.EXAMPLES)(show.show_source)
+app.command("bench", cls=Verb, epilog=bench.EXAMPLES)(bench.bench_source)
+app.command("build", cls=Verb, epilog=build.EXAMPLES)(build.build_source)
+app.command("cache", epilog=cache.EXAMPLES)(cache.show_cache)
 
 
 def run(args: Sequence[str] | None = None) -> int:

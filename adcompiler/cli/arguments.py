@@ -14,6 +14,7 @@ import numpy as np
 import typer
 
 from adcompiler.api.function import Function
+from adcompiler.cli.completion import parameters_in
 from adcompiler.cli.errors import UsageError
 from adcompiler.cli.inputs import Input, existing
 from adcompiler.cli.source import PIPED
@@ -29,6 +30,13 @@ Arguments = Annotated[
         "-inf), a list ([1, 2], [[1, 2], [3, 4]]), a column of a file (@data.csv:column, @data.npz:name), or "
         "a file of one (@x.npy, @x.txt). --arg @data.csv or @data.npz gives every column that is named like "
         "a parameter. The file - is standard input: @-, @-:column.",
+    ),
+]  # fmt: skip
+Wrt = Annotated[
+    str | None,
+    typer.Option(
+        "--wrt", metavar="NAMES", show_default=False, autocompletion=parameters_in,
+        help="Differentiate with respect to these parameters, as in b1,b2; by default every float one.",
     ),
 ]  # fmt: skip
 ARRAYS = (".npy", ".npz")
@@ -69,6 +77,11 @@ def names_of(f: Function, text: str, option: str) -> tuple[str, ...]:
         cause = f"{option}: {_call(f)} has no parameter {unknown[0]}"
         raise UsageError(cause, remedy=f"name some of {', '.join(known)}")
     return names
+
+
+def wrt_of(f: Function, wrt: str | None) -> tuple[str, ...] | None:
+    """The parameters that `--wrt` lists; None for all."""
+    return names_of(f, wrt, "--wrt") if wrt else None
 
 
 def _check_stdin(f: Function, text: str) -> None:

@@ -14,9 +14,8 @@ from typing import Annotated
 import typer
 
 from adcompiler.api.function import Function
-from adcompiler.cli.arguments import names_of
+from adcompiler.cli.arguments import Wrt, wrt_of
 from adcompiler.cli.c_source import ABIS, c_texts, casadi_texts
-from adcompiler.cli.completion import parameters_in
 from adcompiler.cli.errors import UsageError
 from adcompiler.cli.output import AsJson, Text
 from adcompiler.cli.programs import DIRECTIONAL, WHATS, ExportedProgram, listed, programs_of
@@ -51,13 +50,7 @@ def build_source(
     name: Annotated[
         str | None, typer.Option(metavar="NAME", show_default=False, help="The C function's name.")
     ] = None,
-    wrt: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMES", show_default=False, autocompletion=parameters_in,
-            help="Parameters of the gradient, as in b1,b2.",
-        ),
-    ] = None,
+    wrt: Wrt = None,
     native: Annotated[
         bool, typer.Option("--native", help="Use all features of this machine's processor.")
     ] = False,
@@ -100,7 +93,7 @@ def build_source(
     name = name or f.__name__
     of_types = typed(f, types)
     note(untyped(of_types), "in C")
-    names = names_of(f, wrt, "--wrt") if wrt else None
+    names = wrt_of(f, wrt)
     programs = {} if abi == "casadi" else programs_of(of_types, name, what, names)
     files: list[Path] = []
     declarations: dict[str, str] = {}

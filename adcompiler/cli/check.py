@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from adcompiler.api.check_grad import check_report
-from adcompiler.cli.arguments import Arguments, collect, names_of
-from adcompiler.cli.completion import parameters_in
+from adcompiler.cli.arguments import Arguments, Wrt, collect, wrt_of
 from adcompiler.cli.output import AsJson, Text
 from adcompiler.cli.source import Source, function_of
 
@@ -22,13 +21,7 @@ Examples:
 def check_source(
     source: Source,
     arg: Arguments = None,
-    wrt: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMES", show_default=False, autocompletion=parameters_in,
-            help="Check these parameters, as in b1,b2; otherwise every float one.",
-        ),
-    ] = None,
+    wrt: Wrt = None,
     order: Annotated[
         int, typer.Option(min=1, max=2, help="Check first derivatives (1), or second ones as well (2).")
     ] = 2,
@@ -41,7 +34,7 @@ def check_source(
     with both numbers, and the exit code is 1.
     """
     f = function_of(source)
-    names = names_of(f, wrt, "--wrt") if wrt else None
+    names = wrt_of(f, wrt)
     report = check_report(f, *collect(f, arg).values(), order=order, wrt=names)
     found = {"function": report.name, "order": report.order, "worst": report.worst}
     return Text(str(report), {**found, "comparisons": report.comparisons, "notes": report.notes})

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from adcompiler.cli.arguments import Arguments, collect, names_of
+from adcompiler.cli.arguments import Arguments, Wrt, collect, wrt_of
 from adcompiler.cli.completion import parameters_in
 from adcompiler.cli.errors import UsageError
 from adcompiler.cli.output import AsJson, Text
@@ -32,13 +32,7 @@ Examples:
 def explain_source(
     source: Source,
     arg: Arguments = None,
-    wrt: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMES", show_default=False, autocompletion=parameters_in,
-            help="Differentiate with respect to these parameters, as in b1,b2; by default every float one.",
-        ),
-    ] = None,
+    wrt: Wrt = None,
     cost: Annotated[
         bool,
         typer.Option(
@@ -74,7 +68,7 @@ def explain_source(
     either, from annotations. Other parameters are scalars.
     """
     f = typed(function_of(source), types)
-    names = names_of(f, wrt, "--wrt") if wrt else None
+    names = wrt_of(f, wrt)
     if nan:
         found = explain_nan(f, *collect(f, arg).values(), wrt=names)
         return Text(str(found), {"function": f.__name__, **asdict(found)})

@@ -10,8 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from adcompiler.cli.arguments import Arguments, collect, names_of
-from adcompiler.cli.completion import parameters_in
+from adcompiler.cli.arguments import Arguments, Wrt, collect, wrt_of
 from adcompiler.cli.errors import UsageError
 from adcompiler.cli.output import AsJson, Text
 from adcompiler.cli.source import Source, function_of
@@ -48,13 +47,7 @@ def show_source(
     source: Source,
     stage: Annotated[Stage, typer.Option(help="Which text to show.")] = Stage.ir,
     arg: Arguments = None,
-    wrt: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMES", show_default=False, autocompletion=parameters_in,
-            help="Differentiate with respect to these parameters, as in b1,b2; by default every float one.",
-        ),
-    ] = None,
+    wrt: Wrt = None,
     html: Annotated[
         Path | None,
         typer.Option(
@@ -71,7 +64,7 @@ def show_source(
     Types come from the arguments or --types; without either, from annotations. Other parameters are scalars.
     """
     f = typed(function_of(source), None if stage in UNTYPED else types)
-    names = names_of(f, wrt, "--wrt") if wrt else None
+    names = wrt_of(f, wrt)
     args = collect(f, arg) if arg else {}
     if html is not None:
         _write(html, f.show("html", *args.values(), wrt=names))

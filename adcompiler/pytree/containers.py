@@ -181,13 +181,19 @@ def mapped(f: Callable[..., Any], value: Any, *others: Any) -> Any:
     return container.build([mapped(f, *each) for each in parts])
 
 
-def mapped_by_path(f: Callable[[str, Any], Any], name: str, value: Any) -> Any:
-    """A value, or each leaf of a container, replaced by `f` of its path, as `x['w']` in `x`, and of it."""
+def mapped_by_path(
+    f: Callable[[str, Any], Any],
+    name: str,
+    value: Any,
+    build: Callable[[Container, list[Any]], Any] = lambda container, parts: container.build(parts),
+) -> Any:
+    """A value, or each leaf of a container, replaced by `f` of its path, as `x['w']` in `x`, and of it.
+    `build` makes a container of its new parts."""
     container = opened(value, name)
     if container is None:
         return f(name, value)
     pairs = zip(container.keys, container.parts, strict=True)
-    return container.build([mapped_by_path(f, name + container.path(key), part) for key, part in pairs])
+    return build(container, [mapped_by_path(f, name + container.path(k), part, build) for k, part in pairs])
 
 
 def leaves_in(

@@ -406,7 +406,7 @@ def _inline(
     if len(plan.known) < len(plan.wanted) or (not result.rank and result.dtype != "f64"):
         return None
     cotangent = ArgType(result.dtype, tuple(n == 1 for n in np.shape(args[-1])))
-    made = plan.program.fast_path(bound.sizes, (*types, cotangent), args, bound.plain, general)
+    made = bound.fast_path(args, general, (*types, cotangent))
     return None if made is general else made
 
 

@@ -12,7 +12,7 @@ from adcompiler.eager.graph.graph import is_variable
 from adcompiler.errors import Error, ShapeError
 from adcompiler.frames import public
 from adcompiler.public_types import Values
-from adcompiler.pytree.containers import leaves_in, mapped, opened
+from adcompiler.pytree.containers import Container, leaves_in, mapped, mapped_by_path, opened
 from adcompiler.runtime.arguments.adapters import agree, is_adapted
 from adcompiler.runtime.arguments.signature import PLAIN
 from adcompiler.runtime.programs.snapshot import snapshot
@@ -153,17 +153,15 @@ def bare(arg: Any, of: Callable[[Any], Any]) -> Any:
 
     A list that holds some stays a container: numbers in it become arrays of rank 0.
     """
-    if type(arg) in (np.ndarray, float, int, bool):
+    if type(arg) in (np.ndarray, float, int, bool) or not any(map(is_marked, leaves_in(arg))):
         return arg
-    if is_marked(arg):
-        return of(arg)
-    container = opened(arg, "an argument")
-    if container is None:
-        return arg
-    parts = [bare(part, of) for part in container.parts]
-    if all(a is b for a, b in zip(parts, container.parts, strict=True)):
-        return arg
-    if container.kind is list:
+    return mapped_by_path(lambda _, a: of(a) if is_marked(a) else a, "an argument", arg, _of_arrays)
+
+
+def _of_arrays(container: Container, parts: list[Any]) -> Any:
+    """A container of these parts; in a list that is no array, numbers are arrays of rank 0."""
+    changed = any(a is not b for a, b in zip(parts, container.parts, strict=True))
+    if container.kind is list and changed:
         parts = [np.asarray(float(p) if type(p) is int else p) if np.isscalar(p) else p for p in parts]
     return container.build(parts)
 

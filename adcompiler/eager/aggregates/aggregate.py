@@ -10,7 +10,8 @@ any order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,9 +21,11 @@ from adcompiler.eager.graph.provenance import identities
 from adcompiler.eager.variable.elementwise import word
 from adcompiler.pytree.kinds import Types
 from adcompiler.pytree.structures import Column, unflatten
-from adcompiler.runtime.programs.program import Derivative
+from adcompiler.runtime.programs.program import Derivative, Program
 from adcompiler.runtime.programs.snapshot import snapshot
 from adcompiler.runtime.programs.splitting import SplitProgram
+
+Kernel = Callable[..., Sequence[Any]]  # from the values of inputs to the results, flat
 
 
 def call_with_variables(function: Any, bound: Sequence[Any]) -> Any:
@@ -32,10 +35,7 @@ def call_with_variables(function: Any, bound: Sequence[Any]) -> Any:
     if any(isinstance(a, Column) for a in args):
         args = [column_of(a, v) if isinstance(a, Column) else a for a, v in zip(args, values, strict=True)]
     wanted = tuple(k for k, a in enumerate(args) if is_variable(a) and a.differentiable)
-    if not state.recording or not wanted:
-        run = _unrecorded(function, types, values)
-    else:
-        run = _recorded(function, function.split().at(types, wanted, values), values)
+    run = partial(_run, function, types, prepared(function, types, values, wanted))
     function._last = types  # what `show` shows
     key, leaves = function._sites.key(bound, state.recording)
     site = types, lambda leaves: run(leaves, [kernel_value(a) for a in leaves])
@@ -43,29 +43,33 @@ def call_with_variables(function: Any, bound: Sequence[Any]) -> Any:
     return run(args, values)
 
 
-def _unrecorded(function: Any, types: Types, values: Sequence[Any]) -> Run:
-    found = function._specialise(types)
-    kernel = found.runner(found.sizes(values), values)
+class Prepared(NamedTuple):
+    """What runs calls with Variables at some lengths: the function's program, or the forward program of a
+    `split` one, whose propagate is recorded."""
 
-    def run(args: Sequence[Any], values: Sequence[Any]) -> Any:
-        entry = Unrecorded(function.__name__, args)
-        if state.anomaly is not None:
-            state.anomaly.called(entry, None, values, function, types)
-        return unflatten(found.structure, perform(entry, kernel(*values)))
-
-    return run
+    split: SplitProgram | None
+    program: Program
+    lengths: tuple[int, ...]
+    kernel: Kernel
 
 
-def _recorded(function: Any, program: SplitProgram, values: Sequence[Any]) -> Run:
-    lengths = program.forward.sizes(values)
-    kernel = program.forward.runner(lengths, values)
-    structure, count = program.structure, program.parts.count
+def prepared(function: Any, types: Types, values: Sequence[Any], wanted: tuple[int, ...]) -> Prepared:
+    """What runs calls with arguments like these; it is recorded if there are `wanted` inputs."""
+    split = function.split().at(types, wanted, values) if wanted and state.recording else None
+    program: Program = function._specialise(types) if split is None else split.forward
+    lengths = tuple(program.sizes(values))
+    return Prepared(split, program, lengths, program.runner(lengths, values))
 
-    def run(args: Sequence[Any], values: Sequence[Any]) -> Any:
-        made = _aggregate(function.__name__, program, args, values, lengths, kernel)
-        return unflatten(structure, made[:count])
 
-    return run
+def _run(function: Any, types: Types, by: Prepared, args: Sequence[Any], values: Sequence[Any]) -> Any:
+    """The results of a call, nested."""
+    if by.split is not None:
+        made = _aggregate(function.__name__, by.split, args, values, by.lengths, by.kernel)
+        return unflatten(by.split.structure, made[: by.split.parts.count])
+    entry = Unrecorded(function.__name__, args)
+    if state.anomaly is not None:
+        state.anomaly.called(entry, None, values, function, types)
+    return unflatten(by.program.structure, perform(entry, by.kernel(*values)))
 
 
 def _aggregate(
@@ -74,7 +78,7 @@ def _aggregate(
     args: Sequence[Any],
     values: Sequence[Any],
     lengths: Sequence[int],
-    kernel: Callable[..., Sequence[Any]],
+    kernel: Kernel,
 ) -> list[Any]:
     """Run a forward program; its results and temporaries as Variables."""
     entry = Aggregate(name, program, args, values, lengths)
@@ -87,9 +91,6 @@ def _aggregate(
         if k >= len(values):
             entry.keep(k - len(values), made[k - len(values)].data)
     return made
-
-
-Run = Callable[[Sequence[Any], Sequence[Any]], Any]  # from arguments and their values to the results, nested
 
 
 class Unrecorded(Entry):

@@ -7,13 +7,13 @@ each level is one program. Values of a lower level that a higher one reads are o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from adcompiler import provided
-from adcompiler.eager.aggregates.aggregate import Aggregate
+from adcompiler.eager.aggregates.aggregate import Aggregate, prepared
 from adcompiler.eager.aggregates.kernel_values import kernel_value
 from adcompiler.eager.graph.graph import Entry, Node, attach, is_variable, state
 from adcompiler.eager.graph.provenance import begin, identities
@@ -22,9 +22,6 @@ from adcompiler.lazy import Memo
 from adcompiler.pytree.kinds import ArgType
 from adcompiler.runtime.arguments.signature import DTYPE_OF, FLOAT
 from adcompiler.runtime.programs.splitting import SplitProgram
-
-Kernel = Callable[..., Sequence[Any]]
-
 
 _programs: Memo[tuple[str, str], Any] = Memo()
 
@@ -85,14 +82,7 @@ class Run:
         types = tuple([_arg_type(plan.types[c]) for c in level.operands])
         values = [_value(known[c]) for c in level.operands]
         self.wanted = tuple([k for k, c in enumerate(level.operands) if is_variable(known[c])])
-        self.program: SplitProgram | None = None
-        if state.recording:
-            self.program = function.split().at(types, self.wanted, values)
-            self.lengths = tuple(self.program.forward.sizes(values))
-            self.kernel: Kernel = self.program.forward.runner(self.lengths, values)
-        else:
-            found = function._specialise(types)
-            self.kernel = found.runner(found.sizes(values), values)
+        self.program, _, self.lengths, self.kernel = prepared(function, types, values, self.wanted)
         wanted = [level.operands[k] for k in self.wanted]
         self.sources = [[k for k, c in enumerate(wanted) if c in reads] for reads in level.reads]
 

@@ -596,27 +596,15 @@ class Variable(Node):
 
     def item(self) -> Values:
         """The one value, as a Python number. Raises ShapeError if there are more."""
-        try:
-            number = self.data.item()
-        except ValueError:
-            raise self._several() from None
-        take(".item()", number, self)
+        take(".item()", number := self._one(), self)
         return number
 
     def __float__(self) -> float:
-        try:
-            number = self.data.item()
-        except ValueError:
-            raise self._several() from None
-        take("float()", number := float(number), self)
+        take("float()", number := float(self._one()), self)
         return number
 
     def __int__(self) -> int:
-        try:
-            number = self.data.item()
-        except ValueError:
-            raise self._several() from None
-        take("int()", number := int(number), self)
+        take("int()", number := int(self._one()), self)
         return number
 
     def __index__(self) -> int:
@@ -624,14 +612,10 @@ class Variable(Node):
             raise DtypeError(
                 f"{self.name} holds {self.data.dtype}: only an integer can be an index", remedy="write int(x)"
             )
-        if self.data.size != 1:
-            raise self._several()
-        return int(self.data.item())
+        return int(self._one())
 
     def __bool__(self) -> bool:
-        if self.data.size != 1:
-            raise self._several()
-        return bool(self.data.item())
+        return bool(self._one())
 
     def __format__(self, spec: str) -> str:
         """One number as its Python number: f"{loss:.4f}"; arrays as `str` has them, without a format."""
@@ -654,6 +638,13 @@ class Variable(Node):
         view = self.data.view()
         view.flags.writeable = False
         return view
+
+    def _one(self) -> Any:
+        """The one value, as a Python number."""
+        try:
+            return self.data.item()
+        except ValueError:
+            raise self._several() from None
 
     def _several(self) -> ShapeError:
         return ShapeError(

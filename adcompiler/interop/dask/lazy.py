@@ -13,6 +13,7 @@ from adcompiler.api.transforms import compiled
 from adcompiler.errors import DtypeError, Error, LimitError, ShapeError
 from adcompiler.frames import public
 from adcompiler.interop.dask.graph import Chunks, Graph
+from adcompiler.interop.dask.worker import needed
 from adcompiler.interpreter.reference import length
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Array, Func, Input, Size
@@ -31,11 +32,7 @@ BACKENDS = {"cpu": "cpu:1", "cpu-precise": "cpu-precise:1", "numpy": "numpy"}
 
 def dask_array() -> Any:
     """The module `dask.array`; Error if it is not installed."""
-    try:
-        import dask.array
-    except ImportError as error:
-        raise Error(f"adc.dask needs Dask: {error}", remedy='pip install "adcompiler[dask]"') from error
-    return dask.array
+    return needed("dask.array", "adc.dask")
 
 
 def is_lazy(value: Any) -> bool:

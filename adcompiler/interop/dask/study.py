@@ -19,6 +19,7 @@ from adcompiler.api.function import Function
 from adcompiler.api.vmap import vmap
 from adcompiler.errors import DtypeError, Error, ShapeError
 from adcompiler.frames import public
+from adcompiler.interop.dask.worker import needed
 from adcompiler.lazy import Memo
 from adcompiler.pytree.containers import leaves_in, mapped
 
@@ -28,11 +29,7 @@ _known: Memo[str, Any] = Memo()
 
 def distributed() -> Any:
     """The module `distributed`; Error if it is not installed."""
-    try:
-        import distributed
-    except ImportError as error:
-        raise Error(f"adc.dask.map needs Dask: {error}", remedy='pip install "adcompiler[dask]"') from error
-    return distributed
+    return needed("distributed", "adc.dask.map")
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,14 @@ from adcompiler.lazy import Memo
 from adcompiler.runtime.programs.program import Program
 
 _known: Memo[tuple[str, str], Program] = Memo()
+
+
+def needed(module: str, what: str) -> Any:
+    """A module of Dask's, which `what` needs; Error if it is not installed."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise Error(f"{what} needs Dask: {error}", remedy='pip install "adcompiler[dask]"') from error
 
 
 @dataclass(frozen=True)

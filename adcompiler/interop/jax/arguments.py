@@ -22,7 +22,7 @@ from adcompiler.errors import DtypeError, LimitError
 from adcompiler.frontend.indexing.annotations import declared
 from adcompiler.ir.types import NUMPY, Dtype
 from adcompiler.ir.walk import is_computed
-from adcompiler.pytree.containers import opened
+from adcompiler.pytree.containers import Container, mapped_by_path
 from adcompiler.pytree.kinds import ArgType, Types
 from adcompiler.pytree.structures import arrays_in
 from adcompiler.pytree.trees import map_kinds
@@ -45,7 +45,10 @@ def described(f: Function, args: Sequence[Any], keywords: Mapping[str, Any]) -> 
     """The types of a call, and the arrays in its arguments: one for each input."""
     bound = bind(f.__name__, f._parameters, args, keywords)
     pairs = zip(f._parameters, bound, strict=True)
-    given = [_known(f, p, a) if p.static else _gathered(a, p.name) for p, a in pairs]
+    given = [
+        _known(f, p, a) if p.static else mapped_by_path(lambda _, v: v, p.name, a, _gathered)
+        for p, a in pairs
+    ]
     call = f._describe(given, rows=False, stand_in=_array)
     _check_doubles(f, call.types)
     leaves = call.leaves
@@ -116,22 +119,15 @@ def _value(leaf: Any, function: str, name: str) -> Any:
     return np.asarray(leaf).item() if np.ndim(leaf) == 0 else np.asarray(leaf)
 
 
-def _gathered(value: Any, name: str) -> Any:
-    """An argument whose lists of numbers become one array if JAX arrays are among the numbers."""
-    container = opened(value, name)
-    if container is None:
-        return value
-    parts = [
-        _gathered(part, name + container.path(key))
-        for key, part in zip(container.keys, container.parts, strict=True)
-    ]
-    if (
-        container.kind is list
-        and parts
-        and all(isinstance(p, jax.Array | int | float) and not np.ndim(p) for p in parts)
-    ):
+def _gathered(container: Container, parts: list[Any]) -> Any:
+    """A container of these parts; a list of numbers with JAX arrays among them is one array."""
+    if container.kind is list and parts and all(map(_is_number, parts)):
         return jnp.stack([jnp.asarray(p) for p in parts])
     return container.build(parts)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, jax.Array | int | float) and not np.ndim(value)
 
 
 def _array(name: str, value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -59,12 +59,6 @@ class _Interpreted:
         return put(found, into)
 
 
-class Backend(Protocol):
-    """A compiler of programs; `alternatives` are those of `Kernels`."""
-
-    def __call__(self, func: Func, **alternatives: Any) -> Executable: ...
-
-
 def _cpu(func: Func, precise: bool = False, threads: int | None = None, **alternatives: Any) -> Executable:
     from adcompiler.targets.cpu.targets import Cpu
 
@@ -83,6 +77,7 @@ def _cuda(func: Func, atomics: bool = False, fast: bool = False, **alternatives:
     return KernelSelector(Cuda(atomics, fast), func, **alternatives)
 
 
+Backend = Callable[..., Executable]  # a compiler of a program, given alternatives as `KernelSelector` is
 BACKENDS: dict[str, Backend] = {
     "cpu": _cpu, "cpu-precise": partial(_cpu, precise=True), "numba": _numba, "cuda": _cuda,
     "cuda-atomics": partial(_cuda, atomics=True), "cuda-fast": partial(_cuda, fast=True),

@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from adcompiler.errors import ShapeError
-from adcompiler.frontend.values.values import Closure
 from adcompiler.pytree.kinds import ArgType, Types
 from adcompiler.runtime.arguments.signature import Parameter
-
-
-class Batched(Protocol):
-    """What is called with batches."""
-
-    __name__: str
-    _parameters: tuple[Parameter, ...]
-    _batched: tuple[int, ...]
-
-    @property
-    def _closure(self) -> Closure | None: ...
 
 
 def batches_of(parameters: Sequence[Parameter]) -> tuple[int, ...]:
@@ -29,7 +17,7 @@ def batches_of(parameters: Sequence[Parameter]) -> tuple[int, ...]:
     return tuple(k for k, p in enumerate(parameters) if not (p.static or p.integer or p.floating))
 
 
-def check_batches(f: Batched, types: Types, args: Sequence[Any]) -> None:
+def check_batches(f: Any, types: Types, args: Sequence[Any]) -> None:
     """Raise ShapeError that names the arguments and their shapes unless all arrays of a batch have one shape.
 
     A container's arrays are parts of a struct, not a batch.

@@ -12,27 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from adcompiler.errors import Error
 from adcompiler.ir.types import Dtype
-from adcompiler.lazy import Memo
 from adcompiler.pytree.kinds import ArgType, Types
 from adcompiler.pytree.structures import arrays_in
 from adcompiler.pytree.trees import map_leaves
 from adcompiler.runtime.arguments import struct_arrays
-
-
-class Deciding(Protocol):
-    """A function whose calls may have lists; it remembers what they are, and whether that changes values."""
-
-    _parameters: tuple[Any, ...]
-    _list_types: Memo[Types, Types]
-
-    def _with_integer_lists(self, types: Types) -> Types: ...
-
 
 FLOATS: Dtype = "f64"
 INTEGERS: Dtype = "i64"
@@ -103,9 +92,9 @@ def _with_floats(types: Types, lower: Callable[[Types], Any]) -> Types:
     return typed(types, integers)
 
 
-def convert_lists(f: Deciding, types: Types, values: Sequence[Any]) -> tuple[Types, list[Any]]:
+def convert_lists(f: Any, types: Types, values: Sequence[Any]) -> tuple[Types, list[Any]]:
     """The types of a call's lists as the program of `f` has them, and its values in these."""
-    found = f._list_types.made(types, lambda: f._with_integer_lists(types))
+    found: Types = f._list_types.made(types, lambda: f._with_integer_lists(types))
     if found == types:
         return found, list(values)
     return found, converted([p.name for p in f._parameters], values, types, found)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from threading import RLock
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,7 +17,6 @@ from adcompiler.ad.jvp import jvp
 from adcompiler.ad.programs.split import Pattern, Split, by_cost, pattern_text, rebind, split
 from adcompiler.ad.vjp import vjp
 from adcompiler.errors import LimitError
-from adcompiler.fork import Locked
 from adcompiler.frontend.lowering.program import Lowered
 from adcompiler.frontend.values.sizes import Constraint, with_inputs
 from adcompiler.interpreter.reference import extent
@@ -122,9 +120,24 @@ class Bound:
         run, structure = self.program.runner(self.sizes, self.values, self.plain), self.structure
         return lambda inputs: unflatten(structure, run(*inputs))
 
-    def fast_path(self, args: Sequence[Any], general: Callable[..., Any]) -> Callable[..., Any]:
-        """What answers calls like that with `args`: see `Program.fast_path`."""
-        return self.program.fast_path(self.sizes, self.types, args, self.plain, general)
+    def fast_path(
+        self, args: Sequence[Any], general: Callable[..., Any], types: Types | None = None
+    ) -> Callable[..., Any]:
+        """What answers calls like that with `args`: a function that does so at once, or `general`, where
+        arguments must be converted or looked into. `types` are those of `args`, if they are others than those
+        of the inputs' arguments."""
+        program, kinds = self.program, self.types if types is None else types
+        if not (program.has_fast_paths and all(map(fits, kinds, args))):
+            return general
+
+        def make() -> Callable[..., Any]:
+            structure, plain = program.structure, self.plain
+            made = fast_path(program.executable, self.sizes, kinds, args, structure, plain, general)
+            return made or general
+
+        key = (general, *self.sizes, *map(type, args))  # pairs and numbers go other general ways
+        known = program.fast_paths
+        return known.get(key) or known.of_repeated(key, make) or general
 
 
 class Program:
@@ -164,9 +177,7 @@ class Program:
         self.fast_paths: Sites[tuple[Any, ...], Callable[..., Any]] = Sites(MOST_FAST_PATHS)
         self.runners: Sites[tuple[int, ...], Callable[..., Any]] = Sites(MOST_FAST_PATHS)
         self.staged: Memo[tuple[int, ...], Callable[..., Any]] = Memo(MOST_FAST_PATHS)
-        self._executable: Executable | None = None
         self._made: Memo[Any, Any] = Memo()
-        self._making = Locked(RLock)
 
     @staticmethod
     def of(lowered: Lowered, backend: str) -> Program:
@@ -178,11 +189,12 @@ class Program:
 
     def derived(self, key: Any, make: Callable[[], T]) -> T:
         """What is derived from the program, made once for each key."""
-        if key not in self._made:
-            with self._making.lock, compiling(self.func.name):
-                if key not in self._made:
-                    self._made[key] = make()
-        found: T = self._made[key]
+
+        def made() -> T:
+            with compiling(self.func.name):
+                return make()
+
+        found: T = self._made.made(key, made)
         return found
 
     def _program(self, func: Func, **about: Any) -> Program:
@@ -227,25 +239,18 @@ class Program:
 
     # -- calls ---------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def executable(self) -> Executable:
         """The program compiled for its backend, with one for each of those that lengths choose."""
-        if self._executable is None:
-            with self._making.lock:
-                if self._executable is None:
-                    with compiling(self.func.name):
-                        self._executable = self._compiled()
-        return self._executable
+        make = maker(self.backend)
+        with compiling(self.func.name):
+            if self.backend == "numpy":
+                return make(optimised(self.func))
+            return make(self.func, known=self.lengths.known, optimised=optimised)
 
     def use(self, executable: Executable) -> None:
         """Run an executable made elsewhere."""
-        self._executable = executable
-
-    def _compiled(self) -> Executable:
-        make = maker(self.backend)
-        if self.backend == "numpy":
-            return make(optimised(self.func))
-        return make(self.func, known=self.lengths.known, optimised=optimised)
+        vars(self)["executable"] = executable
 
     def bind(
         self,
@@ -264,7 +269,7 @@ class Program:
     def run(self, sizes: Sequence[int], args: Sequence[Any], plain: bool, into: Into = None) -> list[Any]:
         """The results, flat, for lengths that fit."""
         try:
-            found = (self._executable or self.executable)(sizes, args, into)
+            found = self.executable(sizes, args, into)
         except MemoryError as error:
             raise LimitError(
                 f"{self.func.name} needs more memory than available", remedy=self.lengths.shapes(args)
@@ -276,26 +281,6 @@ class Program:
             elif type(value) is not float and hasattr(value, "item"):
                 found[k] = value.item()
         return found
-
-    def fast_path(
-        self,
-        sizes: Sequence[int],
-        types: Types,
-        args: Sequence[Any],
-        plain: bool,
-        general: Callable[..., Any],
-    ) -> Callable[..., Any]:
-        """What answers calls like that with `args`: a function that does so at once, or `general`, where
-        arguments must be converted or looked into."""
-        if not (self.has_fast_paths and all(map(fits, types, args))):
-            return general
-        key = (general, *sizes, *map(type, args))  # pairs and numbers go other general ways
-
-        def make() -> Callable[..., Any]:
-            made = fast_path(self.executable, sizes, types, args, self.structure, plain, general)
-            return made or general
-
-        return self.fast_paths.get(key) or self.fast_paths.of_repeated(key, make) or general
 
     def runner(
         self, sizes: Sequence[int], values: Sequence[Any], plain: bool = False
