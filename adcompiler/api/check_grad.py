@@ -43,7 +43,6 @@ from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.progress import showing
 from adcompiler.public_types import Values, Wrt
 from adcompiler.pytree.structures import flatten, places_of, unflatten
-from adcompiler.runtime.arguments.signature import bind
 from adcompiler.runtime.programs.program import Program
 
 Tolerance = Mapping[np.dtype[Any], float]
@@ -164,7 +163,7 @@ class _Check:
         self, f: Function, args: Sequence[Any], wrt: Any, rtol: float | None, random: np.random.Generator
     ) -> None:
         self.f, self.rtol, self.random = f, rtol, random
-        args = bind(f.__name__, f._parameters, args, {})
+        args = f._in_order(args)
         bound = f._bind(args)
         results = [r for r in bound.run() if np.asarray(r).dtype.kind == "f"]
         if not results:

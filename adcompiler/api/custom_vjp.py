@@ -70,7 +70,7 @@ def _source_function(f: Any, what: str) -> SourceFunction:
 def _check_parameters(f: Function, rule: Function) -> None:
     wanted = len(f._parameters) + 2
     if len(rule._parameters) != wanted:
-        names = ", ".join(p.name for p in f._parameters)
+        names = ", ".join(f._names)
         raise Error(
             f"the rule of {f.__name__} has {len(rule._parameters)} parameters, not {wanted}",
             remedy=f"it takes ({names}, result, cotangent)",

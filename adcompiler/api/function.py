@@ -29,7 +29,6 @@ from adcompiler.runtime.arguments.signature import (
     FLOAT,
     PLAIN,
     Handled,
-    bind,
     find_hook,
     leaves_out,
     parameters_of,
@@ -86,7 +85,7 @@ class Function(Traceable):
         return inspect.Signature([inspect.Parameter(p.name, kind, default=p.default) for p in named])
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.__name__}({', '.join(p.name for p in self._parameters)})>"
+        return f"<{type(self).__name__} {self.__name__}({', '.join(self._names)})>"
 
     # -- calls ---------------------------------------------------------------------------------
 
@@ -94,7 +93,7 @@ class Function(Traceable):
     def _call(self, *args: Any, **keywords: Any) -> Any:
         """A call with any arguments, after which there is a fast_path to others like it."""
         if len(args) < len(self._parameters) and leaves_out(self._parameters, args, keywords):
-            return self.__call__(*bind(self.__name__, self._parameters, args, keywords))
+            return self.__call__(*self._in_order(args, keywords))
         hooks = bool(keywords) or not PLAIN.issuperset(map(type, args))
         key: Key | None = None
         leaves: Sequence[Any] = args
@@ -110,7 +109,7 @@ class Function(Traceable):
                 return answer(leaves)
         bound = self._bound(args, keywords) if hooks else self._bind(args, keywords)
         if not isinstance(bound, Bound):
-            return answered(bound, self, bind(self.__name__, self._parameters, args, keywords))
+            return answered(bound, self, self._in_order(args, keywords))
         if self._prints:
             show_prints(self, bound.types, bound.values)
         results = bound.run()
@@ -157,7 +156,7 @@ class Function(Traceable):
 
         if any(p.static for p in self._parameters):
             raise DtypeError(f"{self.__name__} has static parameters", remedy="compile it with their values")
-        names = [p.name for p in self._parameters]
+        names = self._names
         return jitted(self.__name__, names, self, partial(for_numba, self), self._backend)
 
     @cached_property
@@ -170,7 +169,7 @@ class Function(Traceable):
         """
         from adcompiler.targets.cpu.cfunc import c_callback
 
-        return c_callback(for_c(self), [p.name for p in self._parameters], self._backend)
+        return c_callback(for_c(self), self._names, self._backend)
 
     @cached_property
     def low_level_callable(self) -> Foreign:

@@ -25,7 +25,7 @@ from adcompiler.pytree.kinds import ArgType, Types
 from adcompiler.pytree.structures import grafted, places_of
 from adcompiler.pytree.trees import leaves_by_path
 from adcompiler.runtime.arguments.ragged_arrays import check_tangents, refuse
-from adcompiler.runtime.arguments.signature import ArgumentError, Described, adapter_in, bind
+from adcompiler.runtime.arguments.signature import ArgumentError, Described, adapter_in
 from adcompiler.runtime.arguments.tangents import like
 from adcompiler.runtime.programs.call_lengths import nominal
 from adcompiler.runtime.programs.program import Program
@@ -118,7 +118,7 @@ def _dense(
 ) -> Lowered:
     results = tuple(block for row in blocks for block in row)
     names = [f"j{p}_{q}" for p, row in enumerate(blocks) for q, _ in enumerate(row)]
-    taken = {p.name for p in f._parameters} | {*func.input_names}
+    taken = set(f._names) | {*func.input_names}
     made = func.with_(name=f.__name__, results=results, result_names=distinct(names, taken))
     return f._lowered(lowered, made, structure)
 
@@ -169,7 +169,7 @@ def directed(
 ) -> tuple[tuple[Any, ...], dict[int, Any]]:
     """All arguments of a function, and the directions by parameter, in the structure and types of these; none
     where it is zero."""
-    args = bind(f.__name__, f._parameters, args, {})
+    args = f._in_order(args)
     directions = (*directions, *[None] * (len(args) - len(directions)))
     call = _described(f, args)
     wrt = f._positions(tuple(k for k, d in enumerate(directions) if d is not None), call.types)
@@ -220,7 +220,7 @@ def product(f: Function, wrt: Any = None) -> Tangent:
 def _multiplied(gradient: Gradient, args: Sequence[Any], v: Any) -> Any:
     """The Hessian of a function, whose gradient this is, times `v`; of a module, so that it pickles."""
     args = as_tuple("hvp", "args", args)
-    args = bind(gradient._of.__name__, gradient._of._parameters, args, {})
+    args = gradient._of._in_order(args)
     directions = directions_of(gradient, _described(gradient._of, args).types, v)
     return _pushed(gradient, args, [directions.get(k) for k in range(len(args))], with_value=False)
 

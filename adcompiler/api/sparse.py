@@ -27,7 +27,7 @@ from adcompiler.passes.pipeline import OPTIMISE, SIMPLIFY, run
 from adcompiler.pytree.kinds import Types
 from adcompiler.pytree.structures import grafted, unflatten
 from adcompiler.runtime.arguments.adapters import is_adapted
-from adcompiler.runtime.arguments.signature import bind, find_hook, wrapper_of
+from adcompiler.runtime.arguments.signature import find_hook, wrapper_of
 from adcompiler.runtime.programs.program import Program
 
 
@@ -59,7 +59,7 @@ class SparseDerivative(Derived):
         """The program for the types of these arguments, and the values of its inputs."""
         hook = find_hook(self, args, keywords)
         if hook is not None and not is_adapted(hook):
-            bind(self.__name__, self._parameters, args, keywords)
+            self._in_order(args, keywords)
             self._trace(())
         wrapper_of(self._of, args, keywords)  # labels agree, which matrices have not
         call = self._describe(args, keywords, rows=False)  # a block is one matrix

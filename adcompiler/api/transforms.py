@@ -21,7 +21,7 @@ from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.public_types import Values, Wrt
 from adcompiler.pytree.kinds import Types
 from adcompiler.pytree.structures import places_of
-from adcompiler.runtime.arguments.signature import Parameter, adapter_in, bind
+from adcompiler.runtime.arguments.signature import Parameter, adapter_in
 from adcompiler.runtime.arguments.struct_arrays import alike
 from adcompiler.runtime.programs.integer_lists import typed
 
@@ -54,7 +54,7 @@ class Derived(Function):
 
     def __init__(self, of: Function, wrt: Any, name: str, more: Sequence[str] = ()) -> None:
         of = compiled(name, of)
-        fresh = distinct(more, [p.name for p in of._parameters])
+        fresh = distinct(more, of._names)
         parameters = (*of._parameters, *(Parameter(n, False, False) for n in fresh))
         super().__init__(f"{name}({of.__name__})", parameters, of._backend)
         self._of, self._wrt, self._batched, self._closure = of, wrt, of._batched, of._closure
@@ -165,6 +165,6 @@ def vjp(f: Function, *args: Values, wrt: Wrt = None) -> tuple[Values, Callable[[
     f = compiled("vjp", f)
     split = f.split(wrt)
     if (own := getattr(adapter_in(f, args), "pullback_of", None)) is not None:
-        return own(f, bind(f.__name__, f._parameters, args, {}), wrt)  # type: ignore[no-any-return]
+        return own(f, f._in_order(args), wrt)  # type: ignore[no-any-return]
     value, saved = split.forward(*args)
     return value, partial(split.propagate, saved)

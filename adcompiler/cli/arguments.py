@@ -72,7 +72,7 @@ def collect(
 def names_of(f: Function, text: str, option: str) -> tuple[str, ...]:
     """The parameters that an option lists, as in `b1,b2`."""
     names = tuple(dict.fromkeys(text.replace(",", " ").split()))
-    known = [p.name for p in f._parameters]
+    known = f._names
     if unknown := [name for name in names if name not in known]:
         cause = f"{option}: {_call(f)} has no parameter {unknown[0]}"
         raise UsageError(cause, remedy=f"name some of {', '.join(known)}")
@@ -92,7 +92,7 @@ def _check_stdin(f: Function, text: str) -> None:
 
 
 def _call(f: Function) -> str:
-    return f"{f.__name__}({', '.join(p.name for p in f._parameters)})"
+    return f"{f.__name__}({', '.join(f._names)})"
 
 
 def _how(name: str) -> str:

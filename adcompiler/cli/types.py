@@ -27,7 +27,7 @@ def typed(f: Function, types: str | None) -> Function:
     if types is None:
         return f
     texts = _split(types)
-    names = [p.name for p in f._parameters]
+    names = f._names
     if not isinstance(f, SourceFunction):
         cause = f"--types apply to a definition, but {f.__name__} comes from another function"
         raise UsageError(cause, remedy="use that function, or pass arguments: --arg x=[1,2,3]")

@@ -43,7 +43,7 @@ class Start:
         if type(start) in (list, tuple):
             start = _array(start)
         count, spread = split(model, variables, _of_one(start, fits), ("x", "start"))
-        names = [p.name for p in model._parameters][count:]
+        names = model._names[count:]
         if start is None:
             start = np.ones(len(names))
         elif spread and isinstance(start, tuple):  # a named one

@@ -58,7 +58,7 @@ def curve_fit(
     inputs = tuple(floats_of("xdata", x) for x in (xdata if isinstance(xdata, tuple) else (xdata,)))
     y = floats_of("ydata", ydata)
     count, spread = split(model, len(inputs), p0)
-    free = [p.name for p in model._parameters][count:]
+    free = model._names[count:]
     start = (np.ones(len(free)) if spread else 1.0) if p0 is None else p0
     points = Points(start, "p0", tuple(free) if spread else None)
     with Watch("curve_fit", progress) as watch:

@@ -40,7 +40,7 @@ class Parts:
         given = () if constraints is None else constraints
         several = given if isinstance(given, list | tuple) else (given,)
         functions = [_with_source(f) for f in (objective, *several)]
-        names = [[p.name for p in f._parameters] for f in functions]
+        names = [f._names for f in functions]
         for f, own in zip(functions, names, strict=True):
             if not own:
                 raise ShapeError(f"{f.__name__} has no parameters", remedy="add a parameter for what varies")
@@ -93,7 +93,7 @@ class Parts:
 
     def names(self, f: Function) -> list[str]:
         """What the parameters of a function are called here."""
-        names = [p.name for p in f._parameters]
+        names = f._names
         return [self.variables[0], *names[1:]] if self.bare else names
 
 

@@ -43,7 +43,7 @@ def split(
     variables  the number of arrays that are passed for them
     what       the names of these arrays and of the start in messages
     """
-    names = [p.name for p in model._parameters]
+    names = model._names
     several = variables if variables < len(names) else 1
     size = len(start) if isinstance(start, tuple | list | dict) or np.ndim(start) == 1 else 1
     for count in dict.fromkeys((several, 1)):

@@ -50,7 +50,7 @@ class Problem:
         self.function: Function = compiled(what, f)
         self.name = self.function.__name__
         self.wrt = wrt
-        names = [p.name for p in self.function._parameters]
+        names = self.function._names
         if not names:
             raise ShapeError(f"{self.name} has no parameters", remedy="add a parameter for what varies")
         self.varied = [

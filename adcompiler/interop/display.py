@@ -68,7 +68,7 @@ def signature(f: Any) -> str:
     try:
         head = show(f, "ir", _types(f, ()), None).splitlines()[0]
     except Error:  # the types are not known yet
-        return f"{f.__name__}({', '.join(p.name for p in f._parameters)})"
+        return f"{f.__name__}({', '.join(f._names)})"
     types: str = head[head.index("(%" if f._parameters else "() ") :]
     return str(f.__name__) + types.removesuffix(" {").replace("%", "")
 

@@ -272,7 +272,7 @@ class Backward(Style):
     def _gathered(self, bound: Sequence[Any], cotangent: Any) -> tuple[Any, ...]:
         """A call with arguments of any kind."""
         (types, values, plain, _), wrapper = self.described(bound)
-        names = [p.name for p in self.f._parameters]
+        names = self.f._names
         needs = [n for each in zip(names, types, bound, firsts(types), strict=True) for n in needs_in(*each)]
         asking = [n for n in needs if n.asks()]
         order = max((depth(n.holder.p) for n in needs if isinstance(n.holder, DiffPair)), default=0)

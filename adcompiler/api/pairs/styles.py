@@ -70,10 +70,10 @@ class Forward(Style):
     @public
     def _call(self, *args: Any, **keywords: Any) -> Any:
         f = self.f
-        bound = bind(f.__name__, f._parameters, args, keywords)
+        bound = f._in_order(args, keywords)
         (types, values, plain, _), wrapper = self.described(bound)
         order = checked(max(1, *map(depth, bound)) if bound else 1)
-        given = tangents([p.name for p in f._parameters], bound, types, values, order, wrapper)
+        given = tangents(f._names, bound, types, values, order, wrapper)
         program = f._program(types, values)
         duals, inputs = on_dual_numbers(program, order, completed(given))
         found = duals.bind(coefficients(inputs, values, given), plain).run()

@@ -21,7 +21,7 @@ from adcompiler.ir.types import NUMPY
 from adcompiler.pytree.containers import mapped_by_path
 from adcompiler.pytree.kinds import Types
 from adcompiler.pytree.structures import flatten
-from adcompiler.runtime.arguments.signature import Described, bind
+from adcompiler.runtime.arguments.signature import Described
 from adcompiler.runtime.programs.program import Program
 
 
@@ -92,7 +92,7 @@ def vjp(
     blocks of the value: the pullback recomputes what it needs.
     """
     f = compiled("adc.dask.vjp", f)
-    args = tuple(bind(f.__name__, f._parameters, args, {}))
+    args = tuple(f._in_order(args))
     call = described(f, args)
     positions = f._positions(wrt, call.types)
     lowered = f._specialise(call.types, call.values)

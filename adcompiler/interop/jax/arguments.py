@@ -26,7 +26,7 @@ from adcompiler.pytree.containers import Container, mapped_by_path
 from adcompiler.pytree.kinds import ArgType, Types
 from adcompiler.pytree.structures import arrays_in
 from adcompiler.pytree.trees import map_kinds
-from adcompiler.runtime.arguments.signature import FLOAT, Parameter, bind
+from adcompiler.runtime.arguments.signature import FLOAT, Parameter
 from adcompiler.runtime.programs.program import Program
 
 KERNEL: Mapping[str, Dtype] = {
@@ -43,7 +43,7 @@ def canonical(dtype: Dtype) -> np.dtype:
 
 def described(f: Function, args: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Types, list[Any]]:
     """The types of a call, and the arrays in its arguments: one for each input."""
-    bound = bind(f.__name__, f._parameters, args, keywords)
+    bound = f._in_order(args, keywords)
     pairs = zip(f._parameters, bound, strict=True)
     given = [
         _known(f, p, a) if p.static else mapped_by_path(lambda _, v: v, p.name, a, _gathered)

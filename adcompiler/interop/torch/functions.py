@@ -21,7 +21,7 @@ from adcompiler.ir.types import NUMPY
 from adcompiler.passes.known_lengths import NOTHING
 from adcompiler.pytree.kinds import Types
 from adcompiler.pytree.structures import Column, unflatten
-from adcompiler.runtime.arguments.signature import bind, with_leaves
+from adcompiler.runtime.arguments.signature import with_leaves
 from adcompiler.runtime.programs.call_sites import CallSites
 from adcompiler.runtime.programs.program import Program
 
@@ -56,7 +56,7 @@ class TorchFunction(Guarded):
     @public
     def call(self, *args: Any, **keywords: Any) -> Any:
         """The results for tensors, nested like the function's."""
-        return self.call_in_order(bind(self.function.__name__, self.function._parameters, args, keywords))
+        return self.call_in_order(self.function._in_order(args, keywords))
 
     def call_in_order(self, args: Sequence[Any]) -> Any:
         """A call with the arguments in order."""

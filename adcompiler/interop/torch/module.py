@@ -51,7 +51,7 @@ class Module(torch.nn.Module):  # type: ignore[misc]  # torch is not looked into
     @public
     def __init__(self, function: Any, **values: Any) -> None:
         super().__init__()
-        names = [p.name for p in compiled("adc.torch.Module", function)._parameters]
+        names = compiled("adc.torch.Module", function)._names
         for name in values:
             if name not in names:
                 what = f"{function.__name__} has no parameter {name!r}"

@@ -245,7 +245,7 @@ def handles_calls(value: Any) -> bool:
 
 def find_hook(function: Any, args: Sequence[Any], keywords: Mapping[str, Any] = {}) -> Any:
     """The argument, or leaf of one, that handles calls: an array of another library, else a Variable."""
-    names = [p.name for p in function._parameters]
+    names = function._names
     named = (*zip(names, args, strict=False), *keywords.items())
     found = [v for name, value in named for v in leaves_in(value, handles_calls, name) if handles_calls(v)]
     return next((v for v in found if adapter_of(type(v)) is not None), found[0] if found else None)
@@ -270,7 +270,7 @@ def wrapper_of(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]) 
     make = None if hook is None else getattr(adapter_of(type(hook)), "wrapper", None)
     if make is None:
         return None
-    return make(function, bind(function.__name__, function._parameters, args, keywords))  # type: ignore[no-any-return]
+    return make(function, function._in_order(args, keywords))  # type: ignore[no-any-return]
 
 
 def _leaves(parameter: Parameter, container: Container, depth: int) -> tuple[Container, list[Any]]:

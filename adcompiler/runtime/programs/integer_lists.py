@@ -97,7 +97,7 @@ def convert_lists(f: Any, types: Types, values: Sequence[Any]) -> tuple[Types, l
     found: Types = f._list_types.made(types, lambda: f._with_integer_lists(types))
     if found == types:
         return found, list(values)
-    return found, converted([p.name for p in f._parameters], values, types, found)
+    return found, converted(f._names, values, types, found)
 
 
 def converted(names: Sequence[str], values: Sequence[Any], given: Types, types: Types) -> list[Any]:

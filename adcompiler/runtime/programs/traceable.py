@@ -95,7 +95,7 @@ class Traceable:
         """The arguments of a call as programs see them; without `rows`, item by item. With `hooks`, arguments
         that handle calls raise `Handled`. `stand_in` gives what is described in the place of a leaf, of its
         path and of it: an array of another library has one of its type and shape."""
-        given = bind(self.__name__, self._parameters, args, keywords)
+        given = self._in_order(args, keywords)
         bound = given if stand_in is None else with_leaves(self._parameters, given, stand_in)
         types: list[Any] = []
         values: list[Any] = []
@@ -137,13 +137,22 @@ class Traceable:
         found: T = self._memo.made(key, make)
         return found
 
+    @property
+    def _names(self) -> list[str]:
+        """The names of the parameters."""
+        return [p.name for p in self._parameters]
+
+    def _in_order(self, args: Sequence[Any], keywords: Mapping[str, Any] = {}) -> tuple[Any, ...]:
+        """One argument for each parameter: see `bind`."""
+        return bind(self.__name__, self._parameters, args, keywords)
+
     def _canonical(self, wrt: Any) -> Any:
         """`wrt` with positions in the place of names."""
-        return canonical([p.name for p in self._parameters], wrt)
+        return canonical(self._names, wrt)
 
     def _positions(self, wrt: Any, types: Types) -> tuple[int, ...]:
         """The positions of the parameters in `wrt`: see `wrt.positions`."""
-        return positions(self.__name__, [p.name for p in self._parameters], wrt, types)
+        return positions(self.__name__, self._names, wrt, types)
 
     def _inputs_of(self, positions: Sequence[int], types: Types) -> tuple[int, ...]:
         """The inputs of the program to differentiate for parameters: one for each float of a container."""

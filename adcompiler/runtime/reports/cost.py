@@ -59,7 +59,7 @@ class Kernel:
 def cost_of(f: Any, wrt: Any, args: Sequence[Any]) -> Costs:
     """`cost` for these arguments; Error without any, where `f` takes some."""
     if not args and f._parameters:
-        names = ", ".join(p.name for p in f._parameters)
+        names = ", ".join(f._names)
         cause = f"the cost of {f.__name__} depends on its arguments"
         raise Error(cause, remedy=f"explain(None, {names}, cost=True)")
     call = f._describe(args)
