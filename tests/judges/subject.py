@@ -32,7 +32,7 @@ class Subject:
     lengths of `args`."""
 
     def __init__(self, f: adc.Function, args: Sequence[Any]) -> None:
-        types, self.args, _ = f._describe(args, {})
+        types, self.args, *_ = f._describe(args)
         self.lowered = f._trace(types)
         self.wrt = f._inputs_of(f._positions(None, types), types)
         self.func = cache(self._func)
