@@ -394,7 +394,7 @@ def test_leaves_are_named_by_their_paths():
         ('p["l"]["w"]', "has no keys"),
         ("p + 1", "add takes numbers and arrays, not a dict"),
         ('sum(p["q"])', "a Point"),
-        ('p["note"] * 2', "not a text"),
+        ('p["note"] * 2', "not a string"),
         ("p", None),
     ],
 )

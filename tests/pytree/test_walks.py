@@ -81,7 +81,7 @@ def test_a_call_opens_each_container_once(monkeypatch):
 
     for module in (signature, containers):
         monkeypatch.setattr(module, "opened", opened)
-    f(p)
+    f({"a": np.ones(4), "b": (2.0, np.ones(4))})
     assert seen == ["p", "p['b']"]
 
 

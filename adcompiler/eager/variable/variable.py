@@ -594,19 +594,23 @@ class Variable(Node):
         """The values as Python numbers, in lists within lists."""
         return self.numpy().tolist()
 
+    @public
     def item(self) -> Values:
         """The one value, as a Python number. Raises ShapeError if there are more."""
         take(".item()", number := self._one(), self)
         return number
 
+    @public
     def __float__(self) -> float:
         take("float()", number := float(self._one()), self)
         return number
 
+    @public
     def __int__(self) -> int:
         take("int()", number := int(self._one()), self)
         return number
 
+    @public
     def __index__(self) -> int:
         if self.data.dtype.kind not in "iu":
             raise DtypeError(
@@ -614,6 +618,7 @@ class Variable(Node):
             )
         return int(self._one())
 
+    @public
     def __bool__(self) -> bool:
         return bool(self._one())
 

@@ -11,6 +11,7 @@ from operator import is_
 from typing import Any, Generic, TypeVar
 
 from adcompiler.lazy import Sites
+from adcompiler.pytree.containers import MOST_DEPTH
 from adcompiler.runtime.limits import MOST_FAST_PATHS
 
 T = TypeVar("T")
@@ -30,7 +31,7 @@ class CallSites(Generic[T]):
         `more` begins the key."""
         key: list[Any] = [*more]
         leaves: list[Any] = []
-        return (tuple(key), leaves) if self._add(args, key, leaves) else (None, args)
+        return (tuple(key), leaves) if self._add(args, key, leaves, MOST_DEPTH) else (None, args)
 
     def find(self, key: Key | None) -> T | None:
         """The site of calls with a key; None if there is none yet."""
@@ -43,8 +44,9 @@ class CallSites(Generic[T]):
         if key is not None and len(leaves) == len(inputs) and all(map(is_, leaves, inputs)):
             self.known.of_repeated(key, make)
 
-    def _add(self, values: Iterable[Any], key: list[Any], leaves: list[Any]) -> bool:
-        """Add what values, and the parts of plain containers, have in a key; whether all have something."""
+    def _add(self, values: Iterable[Any], key: list[Any], leaves: list[Any], depth: int) -> bool:
+        """Add what values, and the parts of plain containers down to a depth, have in a key; whether all have
+        something."""
         for value in values:
             kind = type(value)
             if kind is float:
@@ -52,7 +54,8 @@ class CallSites(Generic[T]):
                 leaves.append(value)
             elif kind is dict or kind is tuple or kind is list:
                 key += (kind, tuple(value) if kind is dict else len(value))
-                if not self._add(value.values() if kind is dict else value, key, leaves):
+                parts = value.values() if kind is dict else value
+                if not depth or not self._add(parts, key, leaves, depth - 1):
                     return False
             elif (found := self.described(value)) is not None:
                 key += found
