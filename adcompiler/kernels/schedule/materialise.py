@@ -24,6 +24,7 @@ from adcompiler.ir.walk import (
     is_small,
     postorder,
 )
+from adcompiler.kernels.limits import MOST_ROUNDS
 from adcompiler.kernels.schedule import rows
 from adcompiler.kernels.schedule.rows import Candidate, Materialiser, Part, Use, uses
 from adcompiler.kernels.schedule.schedule import CPU, Style, schedule
@@ -207,9 +208,10 @@ def scheduled(func: Func, style: Style = CPU) -> Scheduled:
     """The program in loop nests, with values materialised where it pays."""
     made = Scheduled(func, schedule(func, style))
     for reason in REASONS:
-        before, made = made, materialised(made, reason, style)
-        while made is not before and isinstance(reason, Recomputed):  # values made of those that are stored
+        for _ in range(MOST_ROUNDS if isinstance(reason, Recomputed) else 1):
             before, made = made, materialised(made, reason, style)
+            if made is before:
+                break
     return made
 
 
