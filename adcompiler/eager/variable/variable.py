@@ -594,33 +594,38 @@ class Variable(Node):
         """The values as Python numbers, in lists within lists."""
         return self.numpy().tolist()
 
-    @public
     def item(self) -> Values:
         """The one value, as a Python number. Raises ShapeError if there are more."""
-        take(".item()", number := self._one(), self)
+        if self.data.size != 1:
+            raise self._several()
+        take(".item()", number := self.data.item(), self)
         return number
 
-    @public
     def __float__(self) -> float:
-        take("float()", number := float(self._one()), self)
+        if self.data.size != 1:
+            raise self._several()
+        take("float()", number := float(self.data.item()), self)
         return number
 
-    @public
     def __int__(self) -> int:
-        take("int()", number := int(self._one()), self)
+        if self.data.size != 1:
+            raise self._several()
+        take("int()", number := int(self.data.item()), self)
         return number
 
-    @public
     def __index__(self) -> int:
         if self.data.dtype.kind not in "iu":
             raise DtypeError(
                 f"{self.name} holds {self.data.dtype}: only an integer can be an index", remedy="write int(x)"
             )
-        return int(self._one())
+        if self.data.size != 1:
+            raise self._several()
+        return int(self.data.item())
 
-    @public
     def __bool__(self) -> bool:
-        return bool(self._one())
+        if self.data.size != 1:
+            raise self._several()
+        return bool(self.data.item())
 
     def __format__(self, spec: str) -> str:
         """One number as its Python number: f"{loss:.4f}"; arrays as `str` has them, without a format."""
@@ -643,13 +648,6 @@ class Variable(Node):
         view = self.data.view()
         view.flags.writeable = False
         return view
-
-    def _one(self) -> Any:
-        """The one value, as a Python number."""
-        try:
-            return self.data.item()
-        except ValueError:
-            raise self._several() from None
 
     def _several(self) -> ShapeError:
         return ShapeError(

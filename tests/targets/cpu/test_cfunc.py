@@ -99,7 +99,7 @@ def test_functions_pickle_after_use():
         (
             "def f(x: f64[n]):\n    return sum(x)",
             adc.ShapeError,
-            "f is no function of scalars: x is an array",
+            "f is not a function of scalars: x is an array",
         ),
         ("x * arange(3)", adc.ShapeError, "r is an array"),
         ("def f(x, k: static):\n    return x**k", adc.Error, "f has the static parameter 'k'"),
