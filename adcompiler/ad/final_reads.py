@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from adcompiler.analysis.affine import Linear, linear, linear_constant
 from adcompiler.analysis.intervals import Ranges, facts_of, never_negative, up_to
-from adcompiler.analysis.predicates import ALWAYS, Conditions, facts, join, needed_under
+from adcompiler.analysis.predicates import ALWAYS, Conditions, facts, join, needed_under, stated
 from adcompiler.ir.bodies import Body, Carried, build, dependents, like, opened, roots_of, varying, with_roots
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
@@ -28,7 +28,7 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import (
-    Rewriter,
+    LoopRewriter,
     arrays_of,
     elements_of,
     read_by,
@@ -37,7 +37,6 @@ from adcompiler.ir.walk import (
     with_args,
     with_elements,
 )
-from adcompiler.ops.build import apply
 
 
 class _Side(NamedTuple):
@@ -88,7 +87,7 @@ def final_reads(
     sources = {a: each for a, each in sources.items() if each}
     if not sources:
         return roots, {}
-    ranges: Ranges = {} if length is None else {Read(body.step, ()): up_to(plain(length))}
+    ranges: Ranges = {} if length is None else {Read(body.step, ()): up_to(_plain(length))}
     rewriter = _Reads(sources, ranges, {})
     rewriter.arrays |= {a: a for a in arrays_of(roots_of(body))}
     made = rewriter.run(roots)
@@ -109,13 +108,13 @@ def _moving(store: Store, number: Element, way: int, shift: int) -> Store:
     ]
 
 
-def plain(element: Element) -> Element:
+def _plain(element: Element) -> Element:
     """An integer with the scalars that it reads in place."""
 
     def visit(e: Element) -> Element:
         match e:
             case Read(array=Map(body=value, shape=())) if e.dtype == "i64":
-                return plain(value)
+                return _plain(value)
         return e
 
     return rewrite((element,), visit)[0]
@@ -182,7 +181,7 @@ def _sides(where: Conditions) -> Store:
 
 def _forms(where: Conditions) -> list[Linear]:
     """The affine forms that are not negative under conditions."""
-    return [f for e, holds in where for f in facts_of(plain(e if holds else apply("logical_not", e)))]
+    return [f for condition in stated(where) for f in facts_of(_plain(condition))]
 
 
 def _is_fixed(side: _Side, number: Element, changing: Set[Array]) -> bool:
@@ -198,7 +197,7 @@ def _inner_stores(item: Item) -> list[Store] | None:
     changes = _changes(body.carried[item.k], number, varying(body))
     if changes is None:
         return None
-    last = None if body.length is None else up_to(plain(body.length)).last
+    last = None if body.length is None else up_to(_plain(body.length)).last
     return [[made for side in store if (made := _over(side, number, last))] for store in changes[1]]
 
 
@@ -216,7 +215,7 @@ def _over(side: _Side, number: Element, last: Linear | None) -> _Side | None:
 # -- reads ---------------------------------------------------------------------------------------------
 
 
-class _Reads(Rewriter):
+class _Reads(LoopRewriter):
     """Replaces reads by reads of sources, where no store reaches the place. `rows` are slices along the
     iterations of a loop: pairs of an array and the iteration's number."""
 
@@ -230,25 +229,20 @@ class _Reads(Rewriter):
         self.sources, self.ranges, self.rows = sources, ranges, rows
         self.depth = len(ranges)
         self.read: set[Array] = set()
-        self.results: dict[Loop, Sequence[Array]] = {}
 
     def inner(self, loop: Loop | Ruled) -> None:
         """Bodies of loops are opened instead."""
 
     def array(self, array: Array) -> Array:
-        if isinstance(array, Item):
-            if array.loop not in self.results:
-                self.results[array.loop] = self.opened(array.loop)
-            return self.results[array.loop][array.k]
-        if isinstance(array, Input) or not any(map(self.is_known, read_by(array.elements))):
-            return array
+        if isinstance(array, Input | Item) or not any(map(self.is_known, read_by(array.elements))):
+            return super().array(array)
         return with_elements(array, lambda elements: self.replaced(array, elements), lambda shape: shape)
 
     def replaced(self, array: Array, elements: tuple[Element, ...]) -> tuple[Element, ...]:
         """Elements at the points of an array's domain."""
         ranges = dict(self.ranges)
         for k, n in enumerate(array.domain):
-            ranges[Index(k)] = replace(up_to(plain(n)), depth=self.depth + k)
+            ranges[Index(k)] = replace(up_to(_plain(n)), depth=self.depth + k)
         around = [r.last for r in ranges.values()]
         under = needed_under(elements)
         found: dict[Element, Element] = {}
@@ -269,7 +263,7 @@ class _Reads(Rewriter):
             whole, places = array.body, dict(enumerate(args))
             array, args = whole.array, tuple(substitute(i, places) for i in whole.args)
         for source in self.sources.get(array, ()):
-            at = [linear(plain(i)) for i in args]
+            at = [linear(_plain(i)) for i in args]
             if all(any(_is_beyond(side, at, ranges, known) for side in s) for s in source.stores):
                 self.read.add(source.array)
                 return Read(source.array, args)
@@ -281,15 +275,14 @@ class _Reads(Rewriter):
             return True
         return array in self.rows or array in self.sources
 
-    def opened(self, loop: Loop) -> Sequence[Array]:
-        """What a loop gives, with the reads of its iterations replaced."""
+    def results(self, loop: Loop) -> Sequence[Array]:
         if not any(map(self.is_known, (*loop.consts, *loop.scanned))):
             return loop.items
         body = opened(loop)
         number = Read(body.step, ())
         ranges = dict(self.ranges)
         if body.length is not None:
-            ranges[number] = replace(up_to(plain(body.length)), depth=self.depth)
+            ranges[number] = replace(up_to(_plain(body.length)), depth=self.depth)
         rows = {row: (whole, number) for whole, row in body.rows if self.is_known(whole)}
         inside = _Reads(self.sources, ranges, {**self.rows, **rows})
         changing = varying(body)

@@ -68,6 +68,11 @@ def facts(guard: Element, holds: bool) -> Conditions:
     return tuple(found)
 
 
+def stated(conditions: Conditions) -> list[Element]:
+    """Conditions as elements that hold."""
+    return [c if holds else apply("logical_not", c) for c, holds in conditions]
+
+
 def needed_under(
     roots: Iterable[Element], here: Conditions = ALWAYS, counts: Callable[[Element], bool] = lambda _: True
 ) -> dict[Element, Conditions]:

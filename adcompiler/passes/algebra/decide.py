@@ -13,7 +13,7 @@ from functools import partial, reduce
 
 from adcompiler.analysis.affine import Linear, linear
 from adcompiler.analysis.intervals import Ranges, always_holds, facts_of, never_holds, never_negative, up_to
-from adcompiler.analysis.predicates import OPPOSITE, Conditions, needed_under
+from adcompiler.analysis.predicates import OPPOSITE, Conditions, needed_under, stated
 from adcompiler.ir.nodes import (
     Apply,
     Array,
@@ -141,11 +141,8 @@ def _is_conjunction(element: Element) -> bool:
 
 def _facts(conditions: Conditions, found: dict[Element, Element]) -> list[Linear]:
     """The forms that are not negative under conditions, which may have been simplified."""
-    facts: list[Linear] = []
-    for condition, holds in conditions:
-        now = found.get(condition, condition)
-        facts += facts_of(now if holds else apply("logical_not", now))
-    return facts
+    now = tuple((found.get(condition, condition), holds) for condition, holds in conditions)
+    return [fact for condition in stated(now) for fact in facts_of(condition)]
 
 
 def _reduced(made: Apply) -> Element:

@@ -12,10 +12,12 @@ But 0 times infinity is NaN, so it holds only if x is finite. One number decides
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import NamedTuple
 
+from adcompiler.ad.guards import mask
 from adcompiler.analysis.loop_order import long_axes
-from adcompiler.analysis.predicates import facts
+from adcompiler.analysis.predicates import facts, stated
 from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import (
     Array,
@@ -59,8 +61,8 @@ class _Guarded(Rewriter):
         holds = None if most is None else finite((most,))
         if parts is None or holds is None:
             return array
-        body = apply("multiply", _masked(parts.guards, parts.own), parts.other)
-        fast = Reduce("sum", array.shape, array.reduced, _masked(parts.places, body))
+        body = apply("multiply", reduce(mask, parts.guards, parts.own), parts.other)
+        fast = Reduce("sum", array.shape, array.reduced, reduce(mask, parts.places, body))
         at = tuple(const(0, "i64") if is_const(n, 1) else Index(k) for k, n in enumerate(array.shape))
         return Map(array.shape, select(holds, Read(fast, at), Read(array, at)))
 
@@ -79,7 +81,7 @@ def _parts(array: Reduce) -> _Parts | None:
     guards: dict[Element, None] = {}
     body = array.body
     while isinstance(body, Select) and is_const(body.otherwise, 0):
-        guards |= dict.fromkeys(_conjunction(body.guard))
+        guards |= dict.fromkeys(stated(facts(body.guard, True)))
         body = body.then
     values = [g for g in guards if any(isinstance(e, Read) for e in elements_of((g,)))]
     factors = factors_of(body) if values else ()
@@ -89,14 +91,3 @@ def _parts(array: Reduce) -> _Parts | None:
     if not own or not other or not long - axes or not (axes - reached) & long:
         return None
     return _Parts(values, [g for g in guards if g not in values], product(own), product(other))
-
-
-def _conjunction(guard: Element) -> Sequence[Element]:
-    """The conditions of a guard."""
-    return [c if holds else apply("logical_not", c) for c, holds in facts(guard, True)]
-
-
-def _masked(guards: Sequence[Element], value: Element) -> Element:
-    for guard in guards:
-        value = select(guard, value, const(0, value.dtype))
-    return value
