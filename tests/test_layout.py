@@ -20,7 +20,7 @@ import adcompiler
 
 # Folders and modules of the package in order: each may import itself and those before it.
 ORDER = (
-    "limits public_types errors fork frames lazy progress provided store",
+    "lazy_dataclass limits public_types errors fork frames lazy progress provided store",
     "ir ops/rules ops ir/textform analysis frontend/grammar pytree",
     "frontend/values frontend/linalg frontend/indexing frontend/library frontend/lowering",
     "ad passes/algebra passes/order passes/arrays passes/recurrences passes ad/programs passes/chunks",

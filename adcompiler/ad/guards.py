@@ -9,13 +9,14 @@ at the start, where(x > 0, sqrt(x * y), 0) would multiply zero by the infinite d
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from typing import NamedTuple
 
 from adcompiler.ir.nodes import Apply, Const, Element, Index, Select, const, is_const, select
 from adcompiler.ir.walk import operands, substitute
 from adcompiler.lazy import WeakMemo
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply
 
 TRUE = const(True, "bool")

@@ -12,7 +12,7 @@ Forward mode carries the tangents along.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from adcompiler.ad.final_reads import final_reads
 from adcompiler.ad.guards import mask
@@ -50,6 +50,7 @@ from adcompiler.ir.walk import (
     arrays_of,
     read_by,
 )
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply
 
 Cotangents = Sequence[Array | None]

@@ -8,7 +8,6 @@ would take as many operations in each iteration as the row is long.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from adcompiler.ad.limits import SHORT_ROW
 from adcompiler.ad.spots import Spot, spots
@@ -26,6 +25,7 @@ from adcompiler.ir.nodes import (
     is_const,
     select,
 )
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply
 
 

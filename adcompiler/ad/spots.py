@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from adcompiler.ad.guards import TRUE, both, mask
 from adcompiler.analysis.predicates import scalar_ties
 from adcompiler.ir.nodes import Apply, Const, Element, Index, Select, is_const
 from adcompiler.ir.walk import operands, substitute
+from adcompiler.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import reduce
 
 from adcompiler.analysis.limits import MOST_TERMS
 from adcompiler.ir.nodes import Apply, Const, Element, Index, Size, const, is_const
 from adcompiler.ir.walk import elements_of
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply
 
 Atom = Element | None  # None stands for 1

@@ -8,13 +8,13 @@ something nonnegative.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from adcompiler.analysis.affine import Linear, linear, linear_constant
 from adcompiler.analysis.limits import MOST_TERMS
 from adcompiler.analysis.predicates import opposite
 from adcompiler.ir.nodes import Apply, Const, Element, Size, const, is_const
 from adcompiler.ir.walk import elements_of
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply
 
 

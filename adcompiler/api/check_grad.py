@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -39,6 +38,7 @@ from adcompiler.ir.nodes import Func, Input, Size
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import arrays_of
 from adcompiler.lazy import Memo
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.progress import showing
 from adcompiler.public_types import Values, Wrt

@@ -8,7 +8,6 @@ by directions, one for each color, which come from constant tables of colors.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -25,6 +24,7 @@ from adcompiler.frontend.values.sizes import with_inputs
 from adcompiler.interpreter.reference import extent
 from adcompiler.ir.nodes import Array, Func, Index, Input, Map, Read, const, element_of
 from adcompiler.ir.types import is_float
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply, cast
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.runtime.programs.program import Program

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
@@ -21,6 +21,7 @@ from adcompiler.frontend.grammar.control_flow import returns
 from adcompiler.frontend.values.values import Closure
 from adcompiler.ir.walk import postorder
 from adcompiler.lazy import WeakMemo
+from adcompiler.lazy_dataclass import dataclass
 
 KINDS: Mapping[tuple[str, str], str] = {
     ("numba.core.dispatcher", "Dispatcher"): "jit",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -13,6 +12,7 @@ from adcompiler.eager.graph.graph import is_variable
 from adcompiler.eager.variable.leaves import Leaf, Tree, leaf, tree
 from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.frames import public
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.public_types import Values
 from adcompiler.pytree.containers import Container
 from adcompiler.pytree.trees import built, leaves, map_leaves

@@ -8,7 +8,6 @@ one for each color (`ad/programs/coloring.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -23,6 +22,7 @@ from adcompiler.interpreter.reference import Values
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Element
 from adcompiler.lazy import Memo, cached_property
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.passes.algebra.fold import fold
 from adcompiler.passes.arrays.contract import contract, pick
 from adcompiler.passes.arrays.inline import inline_all

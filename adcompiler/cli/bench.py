@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
 from typing import Annotated, Any
@@ -19,6 +18,7 @@ from adcompiler.cli.samples import Sizes, lengths, sampler
 from adcompiler.cli.source import Backends, Source, function_of
 from adcompiler.cli.types import Types, note, typed, untyped
 from adcompiler.errors import DtypeError, ShapeError
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.pytree.structures import flatten, unflatten
 from adcompiler.runtime.reports.cost import in_words
 

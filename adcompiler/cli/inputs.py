@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 from io import BytesIO, TextIOWrapper
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from adcompiler.errors import Error
+from adcompiler.lazy_dataclass import dataclass
 
 STDIN = "-"
 STARTS = ((b"\x93NUMPY", ".npy"), (b"PK\x03\x04", ".npz"))  # what arrays begin with where no name says so

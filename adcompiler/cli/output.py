@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, Protocol
 
 import numpy as np
 import typer
+
+from adcompiler.lazy_dataclass import dataclass
 
 AsJson = Annotated[
     bool,

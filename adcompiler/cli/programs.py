@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 
 from adcompiler.api.export import pullback, pushforward
@@ -14,6 +13,7 @@ from adcompiler.cli.errors import UsageError
 from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.frontend.values.sizes import Constraint
 from adcompiler.ir.nodes import Func
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.runtime.reports.foreign import for_c, prepared, traced_for_c
 from adcompiler.runtime.reports.show import default_types
 

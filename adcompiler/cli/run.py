@@ -6,7 +6,6 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,6 +21,7 @@ from adcompiler.cli.errors import UsageError
 from adcompiler.cli.output import AsJson
 from adcompiler.cli.source import Backends, Source, Verb, function_of
 from adcompiler.errors import DtypeError, Error
+from adcompiler.lazy_dataclass import dataclass
 
 NAMES = re.compile(r"\w+(\s*,\s*\w+)*")
 EXAMPLES = """\b

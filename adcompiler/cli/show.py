@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +15,7 @@ from adcompiler.cli.errors import UsageError
 from adcompiler.cli.output import AsJson, Text
 from adcompiler.cli.source import Source, function_of
 from adcompiler.cli.types import Types, typed
+from adcompiler.lazy_dataclass import dataclass
 
 EXAMPLES = """\b
 Examples:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NoReturn
 
 import numpy as np
 
 from adcompiler.cli.inputs import Input
 from adcompiler.errors import Error, Source, Span
+from adcompiler.lazy_dataclass import dataclass
 
 
 def number(text: str, whole: bool) -> bool | int | float:

@@ -15,7 +15,6 @@ show a reduction, the prediction decides. `cost` is here the sum of squares, not
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from adcompiler.api.vmap import vmap
 from adcompiler.frontend.grammar.parse import parse
 from adcompiler.frontend.lowering.program import closure_of
 from adcompiler.frontend.values.values import FunctionValue
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.runtime.programs.options import Options
 
 FIRST_DAMPING, LEAST_DAMPING = 0.1, 1e-13

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from adcompiler.fit.batch_start import Start
 from adcompiler.fit.checks import quantile
 from adcompiler.frames import public
 from adcompiler.lazy import cached_property
+from adcompiler.lazy_dataclass import dataclass
 
 # Of fits that did not converge, beside 0; others have SciPy's numbers.
 NOT_FINITE, FEW, SINGULAR = -1, -2, -3

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,6 +16,7 @@ from adcompiler.fit.limits import MOST_BATCH_PARAMETERS
 from adcompiler.fit.models import numbers_of, split
 from adcompiler.frontend.indexing.annotations import declared
 from adcompiler.frontend.values.values import FunctionValue
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.pytree.containers import Container
 from adcompiler.pytree.trees import beside, built, leaves
 

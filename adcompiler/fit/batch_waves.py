@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from adcompiler.fit.checks import SolverError, check_finite
 from adcompiler.fit.limits import FEWEST_WAVE_FITS, LANES, MOST_WAVE_FITS, REFILL_SHARE, WAVE_POINTS
 from adcompiler.fit.models import numbers_of
 from adcompiler.fit.watch import Watch
+from adcompiler.lazy_dataclass import dataclass
 
 FINITE = "pass finite numbers; a point is missing where y is NaN"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from adcompiler.errors import DtypeError
 from adcompiler.fit.checks import SolverError
 from adcompiler.fit.points import Points
 from adcompiler.fit.problem import Problem
+from adcompiler.lazy_dataclass import dataclass
 
 
 def constrained(constraints: Any, points: Points, wrt: Any, products: bool) -> Any:

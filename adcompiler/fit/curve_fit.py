@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from adcompiler.fit.points import Points
 from adcompiler.fit.problem import Problem
 from adcompiler.fit.watch import Watch
 from adcompiler.frames import public
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.public_types import AnyFunction, Foreign, Values
 
 # With exact Jacobians a fit reaches the precision of its data in few more steps. Parameters differ in scale.

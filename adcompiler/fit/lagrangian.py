@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from adcompiler.api.compile import composed
@@ -15,6 +14,7 @@ from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.fit.checks import SolverError
 from adcompiler.ir.naming import distinct
 from adcompiler.lazy import cached_property
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.pytree.trees import leaves
 from adcompiler.runtime.arguments.signature import REQUIRED, Parameter
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from adcompiler.fit.points import Points
 from adcompiler.fit.problem import Problem
 from adcompiler.fit.watch import Watch
 from adcompiler.frames import public
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.public_types import AnyFunction, Foreign, Values, Wrt
 
 METHODS = ("trf", "dogbox", "lm")

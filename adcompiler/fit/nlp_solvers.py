@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from adcompiler.fit.checks import SolverError, check_method
 from adcompiler.fit.watch import Watch
+from adcompiler.lazy_dataclass import dataclass
 
 METHODS = ("ipopt", "trust-constr", "slsqp")
 Limits = tuple[np.ndarray, np.ndarray]

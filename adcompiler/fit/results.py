@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from adcompiler.fit.limits import MOST_COVARIANCES
 from adcompiler.fit.points import Points
 from adcompiler.frames import public
 from adcompiler.lazy import cached_property
+from adcompiler.lazy_dataclass import dataclass
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -13,6 +12,7 @@ from adcompiler.ad.programs.entries import Family
 from adcompiler.interpreter.reference import Values
 from adcompiler.interpreter.sparsity import Scope, limit
 from adcompiler.ir.nodes import Apply, Array, Element
+from adcompiler.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

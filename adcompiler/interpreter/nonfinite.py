@@ -9,7 +9,6 @@ such as 0 * inf, is not a cause but an event on the way."""
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +19,7 @@ from adcompiler.ir.loop import Item, Loop, Slot
 from adcompiler.ir.nodes import Accumulate, Apply, Array, Call, Const, Element, Input, Read, Reduce, Select
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.library import CONSTANT
 
 Index_ = tuple[int, ...]

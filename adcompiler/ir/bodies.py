@@ -10,7 +10,7 @@ run in order, and equal loops have one form.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, count
 
 from adcompiler.ir.loop import Item, Loop, inside
@@ -32,6 +32,7 @@ from adcompiler.ir.nodes import (
 from adcompiler.ir.ruled import Ruled, slots_of
 from adcompiler.ir.types import Dtype
 from adcompiler.ir.walk import Rewriter, arrays_read, inputs_of_rule, postorder, read_by, rewrite
+from adcompiler.lazy_dataclass import dataclass
 
 _numbers = count(1_000_000)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from threading import RLock
 from typing import Any, ClassVar, Self, TypeGuard
 from weakref import WeakValueDictionary
@@ -25,6 +25,7 @@ from adcompiler.errors import Error, OutOfRangeError, Source, Span
 from adcompiler.fork import Locked
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.types import NUMPY, Dtype
+from adcompiler.lazy_dataclass import dataclass
 
 _table: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
 _references = _table.data  # type: ignore[attr-defined]  # for look-ups in one call: most nodes are there

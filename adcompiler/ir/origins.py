@@ -10,13 +10,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from adcompiler.errors import Source, Span
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import Array, Call, Const, Element, Index, Input, Map, Node, Read, Size
 from adcompiler.ir.ruled import Ruled
+from adcompiler.lazy_dataclass import dataclass
 
 UNNAMED = Const | Index | Size | Input  # the same wherever they stand
 

@@ -7,12 +7,13 @@ transforms create new ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import cache
 from typing import Any
 from typing import Literal as OneOf
 
 from adcompiler.ir.types import Dtype
+from adcompiler.lazy_dataclass import dataclass
 
 Kind = OneOf["elements", "program", "blocks", "edges"]
 Name = str  # of a variable or an array

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.loopir.dependence import are_independent, loop_variant
 from adcompiler.loopir.nodes import Assign, Expr, For, Function, Stmt, Var
 from adcompiler.loopir.rewrite import Restructurer

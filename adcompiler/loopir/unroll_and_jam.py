@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.loopir.dependence import are_independent, inner_axes, loop_variant, only_added, updated
 from adcompiler.loopir.intrinsics import CHEAP
 from adcompiler.loopir.limits import (

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.loopir.intrinsics import REDUCTIONS
 from adcompiler.loopir.nodes import (
     BLOCK,

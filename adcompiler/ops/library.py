@@ -13,7 +13,6 @@ is not an error: the solution or the factor is NaN. Products are calls only in k
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from math import prod
 from types import MappingProxyType
 from typing import Any, Literal
@@ -21,6 +20,7 @@ from typing import Any, Literal
 import numpy as np
 
 from adcompiler.ir.nodes import Array, Call, Element, Shape, const, is_const
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply
 
 # -- decompositions ----------------------------------------------------------------------------------

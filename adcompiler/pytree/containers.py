@@ -9,13 +9,14 @@ lowered), or places of results (`structures.py`). A list of many equal structs i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 
 from adcompiler.errors import DtypeError, LimitError, ShapeError
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.pytree.records import Records, records, structured
 
 # Containers inside each other: walks over them are recursive, so a container that holds itself must be

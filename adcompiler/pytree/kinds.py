@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from adcompiler.ir.types import Dtype
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.pytree.containers import Container
 
 

@@ -8,13 +8,13 @@ Jacobian, the one `Behind` the axes of the result.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from adcompiler.errors import ShapeError
 from adcompiler.ir.types import is_float
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.pytree.containers import Container, Ragged, Rows, opened
 from adcompiler.pytree.kinds import ArgType, Static
 from adcompiler.pytree.records import Records

@@ -9,12 +9,12 @@ a dozen lines here: SciPy's is private, and another library would be a dependenc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from adcompiler.ad.limits import MOST_TRIED
+from adcompiler.lazy_dataclass import dataclass
 
 NONE = -1
 

@@ -10,7 +10,7 @@ like any other; zeros never occur, and no seed is read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from itertools import product
 
@@ -39,6 +39,7 @@ from adcompiler.ir.nodes import (
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import arrays_of, elements_of, operands, substitute
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply, cast
 from adcompiler.passes.algebra.fold import folded
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from adcompiler.ad.programs.consistent import consistent
 from adcompiler.ad.programs.mincut import cheapest
@@ -29,6 +29,7 @@ from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, lengths_read, postorder
 from adcompiler.lazy import cached_property
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.costs import Length
 
 Pattern = tuple[bool, ...]

@@ -8,7 +8,6 @@ has an axis, or an iteration number, the operation has its index.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from adcompiler.errors import Source, Span
@@ -17,6 +16,7 @@ from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import Apply, Element, Index, Read, Reduce
 from adcompiler.ir.origins import Origin, Origins, Within
 from adcompiler.ir.walk import elements_of
+from adcompiler.lazy_dataclass import dataclass
 
 Values = Mapping[Element, Any]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +19,7 @@ from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Apply, Array, Call, Func, Input, Node, Reduce
 from adcompiler.ir.origins import Origin, Origins
 from adcompiler.ir.walk import arrays_of, elements_of
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.table import TABLE
 
 MEANS = ("mean", "average", "var", "std", "median")

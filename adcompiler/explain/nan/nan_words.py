@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from adcompiler.ir.nodes import Apply, Array, Call, Const, Element, Func, Input,
 from adcompiler.ir.origins import Origin, Origins
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import elements_of
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.library import LIBRARY
 from adcompiler.ops.table import TABLE
 

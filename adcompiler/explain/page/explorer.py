@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from importlib.util import find_spec
 from itertools import product
 from typing import Any
@@ -20,6 +20,7 @@ from adcompiler.ir.nodes import Func
 from adcompiler.ir.origins import Origins, tracking
 from adcompiler.ir.textform.printer import show
 from adcompiler.ir.types import is_float
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.pytree.kinds import Types
 from adcompiler.runtime.programs.program import Derivative
 from adcompiler.runtime.programs.splitting import SplitFunction, SplitProgram

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from adcompiler.explain.limits import MOST_READERS
 from adcompiler.explain.page.kernels import Kernel
@@ -12,6 +11,7 @@ from adcompiler.ir.nodes import Array, Element, Func, Input, Node, Read
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import arrays_of, elements_of
 from adcompiler.kernels.schedule.schedule_tree import Task, reads_of, tasks_of
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.runtime.programs.program import Derivative
 from adcompiler.runtime.programs.splitting import SplitProgram
 from adcompiler.runtime.reports.explain import again, recomputed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from adcompiler.eager.graph.graph import Edge, Entry, Variable, is_variable, reachable
 from adcompiler.eager.graph.provenance import Origin, Taken, taken
 from adcompiler.explain.why.cut_search import blocked
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.runtime.reports.cut_words import words
 
 

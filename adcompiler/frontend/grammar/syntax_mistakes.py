@@ -7,7 +7,6 @@ mistake is of another kind. `explain` tries them in order.
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
 from typing import Any
 
 from lark import Token
@@ -17,6 +16,7 @@ from adcompiler.frontend.grammar.fault import Fault
 from adcompiler.frontend.grammar.other_languages import OPENERS
 from adcompiler.frontend.grammar.scan import RESERVED
 from adcompiler.frontend.grammar.tree_builder import span_of
+from adcompiler.lazy_dataclass import dataclass
 
 _BEGINS = ("NAME", "NUMBER", "STRING", "LPAR", "LSQB")  # tokens that begin an operand
 _ENDS = ("NAME", "NUMBER", "STRING", "RPAR", "RSQB")  # tokens that end one

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 
 from adcompiler.errors import Source, Span
+from adcompiler.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -8,7 +8,7 @@ condition.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from adcompiler.errors import ParseError, ShapeError
@@ -19,6 +19,7 @@ from adcompiler.frontend.values.rearranging import array, listed
 from adcompiler.frontend.values.values import AnyValue, GeneratorValue, Value
 from adcompiler.ir.nodes import Element
 from adcompiler.ir.origins import Within
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply, cast
 
 Steps = Generator[Any, AnyValue, AnyValue]

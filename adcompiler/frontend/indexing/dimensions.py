@@ -7,7 +7,6 @@ without unknown names is an equality that each call must satisfy.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from adcompiler.errors import ParseError, ShapeError, Span
@@ -18,6 +17,7 @@ from adcompiler.frontend.values.rearranging import combine
 from adcompiler.frontend.values.sizes import Constraint
 from adcompiler.ir.nodes import Element, const, is_const
 from adcompiler.ir.walk import postorder
+from adcompiler.lazy_dataclass import dataclass
 
 FIT = "pass arrays that match the annotations"
 WRITE = "write f64[n, 3], or f64[n + 1, 2 * m]"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from adcompiler.analysis.affine import Linear, linear, linear_constant
@@ -34,6 +34,7 @@ from adcompiler.frontend.values.values import (
 )
 from adcompiler.ir.nodes import Element, Index, Input, Read, Size, const, is_const
 from adcompiler.ir.walk import is_computed, substitute
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply
 from adcompiler.pytree.containers import Container, Rows
 

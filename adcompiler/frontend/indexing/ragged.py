@@ -6,7 +6,7 @@ where the row starts. Its sum is a loop over the row inside the loop over rows; 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from adcompiler.analysis.affine import linear, linear_constant
@@ -21,6 +21,7 @@ from adcompiler.frontend.values.values import AnyValue, RaggedRows, Row, Value, 
 from adcompiler.ir.nodes import Element, Index, Read, Reduce, const, select
 from adcompiler.ir.types import DTYPES, Dtype
 from adcompiler.ir.walk import substitute
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply
 
 OUTSIDE = "an index is out of range in a row"

@@ -22,7 +22,6 @@ Strings as defaults, such as "omitted", are not checked.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from adcompiler.errors import ParseError, ShapeError, Span
@@ -37,6 +36,7 @@ from adcompiler.frontend.values.reductions import axes_of
 from adcompiler.frontend.values.values import AnyValue, Value, as_array, describe, is_number
 from adcompiler.ir.nodes import closed
 from adcompiler.ir.types import Dtype, as_float
+from adcompiler.lazy_dataclass import dataclass
 
 REQUIRED = object()  # the default of a parameter without one
 CONSTANTS = {"None": None, "True": True, "False": False, "inf": float("inf"), "nan": float("nan")}

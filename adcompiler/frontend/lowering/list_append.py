@@ -7,7 +7,7 @@ Then the list is an array, and the place of each element follows from the iterat
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from adcompiler.analysis.affine import linear
@@ -31,6 +31,7 @@ from adcompiler.frontend.values.values import (
 from adcompiler.ir.bodies import fresh
 from adcompiler.ir.nodes import Apply, Element, Index, Map, Read, Select, Shape, const, identity, select
 from adcompiler.ir.walk import is_computed, postorder, substitute
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply, cast
 
 Scope = dict[str, AnyValue]

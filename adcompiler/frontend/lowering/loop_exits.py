@@ -9,13 +9,14 @@ returned value and breaks; the code after the loop returns that value.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
 from adcompiler.errors import Span
 from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.grammar.control_flow import break_flag, ends, leaves, returns
 from adcompiler.frontend.values.values import RESULT, AnyValue
+from adcompiler.lazy_dataclass import dataclass
 
 RETURNED = "return"  # the name of the flag; no variable can have it, nor RESULT
 Loop: TypeAlias = tree.For | tree.While

@@ -8,7 +8,7 @@ scalar an array), it is lowered again with that type, until an iteration keeps i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce as fold_left
 from typing import Any
 
@@ -40,6 +40,7 @@ from adcompiler.ir.nodes import Array, Check, Element, Index, Map, Read, Shape, 
 from adcompiler.ir.origins import Within
 from adcompiler.ir.types import Dtype, is_float
 from adcompiler.ir.walk import arrays_of, arrays_read, postorder, read_by
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply, cast
 
 LOCAL = Foreign("assigned only inside a loop", "give it a value before the loop")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from adcompiler.frontend.values.open_axes import open_axes
@@ -16,6 +15,7 @@ from adcompiler.frontend.values.operations import Context, close
 from adcompiler.frontend.values.values import AnyValue, Foreign, Tally, Value, as_array, describe, is_number
 from adcompiler.ir.nodes import Array, Element, Index, Input, Map, Reduce, const, select
 from adcompiler.ir.walk import arrays_of, substitute
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply, cast
 
 # How tallies of each kind are combined, and their initial values.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any, NoReturn
 
@@ -38,6 +37,7 @@ from adcompiler.ir.loop import Item
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Element, Func, Input, Map, Read, const, select
 from adcompiler.ir.walk import arrays_of, postorder, read_by
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply
 from adcompiler.pytree.containers import Container, Ragged, Rows
 from adcompiler.pytree.kinds import Kind, Static

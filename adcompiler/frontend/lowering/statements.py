@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from math import nan
 from typing import Any, NoReturn, TypeAlias
@@ -70,6 +70,7 @@ from adcompiler.frontend.values.values import (
 from adcompiler.ir.nodes import Const, Element, const, is_const
 from adcompiler.ir.origins import Within
 from adcompiler.ir.walk import postorder
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply, cast
 
 OTHER_BRANCH = "assign it before the if or in both branches, or read it inside the branch"

@@ -13,13 +13,14 @@ determine what one iteration does to the next, and to values from before the loo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations, count
 from typing import NoReturn, Protocol, TypeAlias
 
 from adcompiler.errors import ParseError, Source, Span
 from adcompiler.frontend.values.values import AnyValue, Held, Listed, Storage, Store, Value, as_array
 from adcompiler.ir.nodes import Element
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.pytree.containers import Container
 
 Kept: TypeAlias = list[Held]  # the arrays in a list that loops append to

@@ -9,7 +9,7 @@ them: each point has its own derivative.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
@@ -19,6 +19,7 @@ from adcompiler.frontend.values.values import AnyValue, Value, as_array, describ
 from adcompiler.ir.bodies import Replace, like
 from adcompiler.ir.nodes import Array, Element, Map, Read, closed, const, zeros_like
 from adcompiler.ir.types import is_float
+from adcompiler.lazy_dataclass import dataclass
 
 Variables = Sequence[tuple[str, int]]  # names, and the order of differentiation for each
 Make = Callable[[list[Value]], AnyValue]  # from placeholders of the variables to the differentiated value

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial, reduce
 
 from adcompiler.analysis.affine import Linear, linear, linear_constant
@@ -35,6 +34,7 @@ from adcompiler.ir.nodes import (
     select,
 )
 from adcompiler.ir.walk import is_computed, substitute
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply
 
 ZERO, ONE = const(0, "i64"), const(1, "i64")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from adcompiler.analysis.affine import linear
 from adcompiler.errors import Error, OutOfRangeError, ShapeError, Span
 from adcompiler.frontend.values.blame import Blame
 from adcompiler.ir.nodes import Apply, Const, Element, Func, Input, Read, Shape, Size, is_const
 from adcompiler.ir.walk import Resized, is_computed, rewrite
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply
 
 BROADCAST = "lengths must be equal or 1"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from adcompiler.analysis.affine import Linear, linear, linear_constant
@@ -16,6 +16,7 @@ from adcompiler.frontend.values.values import AnyValue, Value, describe
 from adcompiler.ir.nodes import Element, Index, is_const, select
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import is_computed
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply
 
 OUTSIDE = "x[i : i + k] extends past the end of the axis"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from adcompiler.errors import Source, Span
@@ -12,6 +12,7 @@ from adcompiler.frontend.grammar.tree import Def
 from adcompiler.ir.nodes import Array, Element, Index, Shape, const, element_of
 from adcompiler.ir.types import Dtype
 from adcompiler.ir.walk import substitute
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.pytree.containers import Container
 
 RESULT = "the returned value"  # the name of a loop's returned value; no variable can have it

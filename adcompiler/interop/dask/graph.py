@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate, product
 from typing import Any
 
@@ -26,6 +26,7 @@ from adcompiler.ir.nodes import Array, Input, Size
 from adcompiler.ir.textform.printer import show
 from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import is_computed
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.passes.chunks.blocks import Leaf
 from adcompiler.passes.chunks.partition import Output, Partition, Stage
 

@@ -10,7 +10,6 @@ import hashlib
 import reprlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -21,6 +20,7 @@ from adcompiler.errors import DtypeError, Error, ShapeError
 from adcompiler.frames import public
 from adcompiler.interop.dask.worker import needed
 from adcompiler.lazy import Memo
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.pytree.containers import leaves_in, mapped
 
 Axes = tuple[int | None, ...]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from typing import Any
@@ -21,6 +20,7 @@ from adcompiler.errors import Error
 from adcompiler.ir.textform.reader import parse_func
 from adcompiler.ir.types import NUMPY
 from adcompiler.lazy import Memo
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.runtime.programs.program import Program
 
 _known: Memo[tuple[str, str], Program] = Memo()

@@ -14,7 +14,6 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from math import prod
@@ -28,6 +27,7 @@ from adcompiler.interpreter.reference import extent
 from adcompiler.ir.nodes import Input
 from adcompiler.ir.types import NUMPY
 from adcompiler.kernels.emit.call_plan import Kind
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.loopir.nodes import UnsupportedError
 from adcompiler.targets.cpu.compiled import CpuKernel
 from adcompiler.targets.cpu.kernels import kernel_at

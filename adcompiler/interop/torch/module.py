@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from adcompiler.errors import DtypeError
 from adcompiler.frames import public
 from adcompiler.interop.torch.functions import of
 from adcompiler.interop.torch.memory import taken
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.pytree.containers import Container, check_depth, opened
 from adcompiler.runtime.arguments.signature import ArgumentError
 

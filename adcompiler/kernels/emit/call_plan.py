@@ -8,7 +8,7 @@ Every caller reads this one description: Python, the inline cache, numba's wrapp
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from itertools import accumulate
 from math import prod
@@ -17,6 +17,7 @@ from adcompiler.ir.nodes import Array, Const, Element, Func, Input, Shape, const
 from adcompiler.ir.types import Dtype
 from adcompiler.kernels.limits import SMALL_ROW
 from adcompiler.lazy import cached_property
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply
 
 Shapes = Sequence[Sequence[int]]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from adcompiler.ir.nodes import Array, Func
 from adcompiler.kernels.emit.call_plan import CallPlan
 from adcompiler.kernels.emit.names import NUMBA, SPECIAL
 from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence
 from adcompiler.lazy import cached_property
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.loopir.intrinsics import INTRINSICS
 from adcompiler.loopir.nodes import BLOCK, For, Function, Stmt, Var, literal
 from adcompiler.loopir.pipeline import transformed

@@ -12,7 +12,7 @@ loops has d + 1 bodies.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from adcompiler.analysis.affine import Linear, linear, linear_constant
 from adcompiler.analysis.intervals import facts_of, lowest
@@ -23,6 +23,7 @@ from adcompiler.ir.walk import elements_of
 from adcompiler.kernels.emit.writer import Writer, axis_name
 from adcompiler.kernels.limits import MOST_EDGE, MOST_INNER_ELEMENTS, MOST_OUTER_ELEMENTS
 from adcompiler.kernels.schedule.schedule_tree import Loop, Task
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.loopir.nodes import (
     EDGE,
     Assign,

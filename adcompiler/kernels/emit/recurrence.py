@@ -8,7 +8,6 @@ computes the new one in a second buffer.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from adcompiler.ir.bodies import filling
@@ -26,6 +25,7 @@ from adcompiler.kernels.schedule.schedule_tree import (
     reads_of,
     tasks_of,
 )
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.loopir.nodes import (
     Access,
     Assign,

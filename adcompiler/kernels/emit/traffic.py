@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import Any
 
@@ -25,6 +25,7 @@ from adcompiler.kernels.emit.calls import PRODUCTS
 from adcompiler.kernels.limits import CACHE_BYTES, FUNCTION_WEIGHT, SAMPLED_POINTS
 from adcompiler.kernels.schedule.materialise import Scheduled
 from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence, Schedule, Task, tasks_of
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.costs import CHEAP, CHEAP_NANOSECONDS, INSTRUCTIONS, NOMINAL_LENGTH, is_costly, weight
 
 BYTE_NANOSECONDS, CACHED_BYTE_NANOSECONDS = 0.16, 0.04  # nominal, as those of operations

@@ -9,7 +9,7 @@ schedule then computes such arrays under an `if`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import product
 from typing import TypeVar
 
@@ -26,6 +26,7 @@ from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Apply, Array, Call, Element, Read, Select
 from adcompiler.ir.walk import elements_of, postorder, read_by, rewrite
 from adcompiler.kernels.limits import MOST_SWITCHES
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.costs import costly
 
 N = TypeVar("N", bound="Array | Element")

@@ -8,7 +8,6 @@ else is a new array, which may replace the old one if nothing reads the old one 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
 
 from adcompiler.analysis.affine import Linear, linear, linear_constant
 from adcompiler.analysis.intervals import facts_of, never_negative
@@ -40,6 +39,7 @@ from adcompiler.ir.walk import (
 )
 from adcompiler.kernels.limits import MOST_CASES, MOST_STORES
 from adcompiler.kernels.schedule.numbers import UNKNOWN, Numbers
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply
 from adcompiler.passes.algebra.fold import folded
 

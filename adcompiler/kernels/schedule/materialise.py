@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from adcompiler.ir.nodes import Apply, Array, Element, Func, Map, Select
@@ -29,6 +29,7 @@ from adcompiler.kernels.schedule import rows
 from adcompiler.kernels.schedule.rows import Candidate, Materialiser, Part, Use, uses
 from adcompiler.kernels.schedule.schedule import CPU, Style, schedule
 from adcompiler.kernels.schedule.schedule_tree import Loop, Schedule, Task, reads_of
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.costs import is_function, nanoseconds
 
 

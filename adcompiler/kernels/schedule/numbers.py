@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import count
 
 from adcompiler.analysis.intervals import Range, up_to
 from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import Array, Element, Index, Map, Read
 from adcompiler.ir.walk import rewrite
+from adcompiler.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ inside each loop. Values read in the same iteration stay in registers.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce as fold_left
 from itertools import chain, count
 
@@ -53,6 +52,7 @@ from adcompiler.kernels.schedule.schedule_tree import (
     reads_of,
 )
 from adcompiler.kernels.schedule.store_loops import with_store_loops
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.costs import costly, is_function
 from adcompiler.passes.order.orders import settled_orders
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby
 
 from adcompiler.analysis.affine import shifted
@@ -38,6 +38,7 @@ from adcompiler.ir.nodes import (
 from adcompiler.ir.walk import elements_of, is_computed, substitute
 from adcompiler.kernels.schedule.branches import Needs, assume
 from adcompiler.kernels.schedule.carried_updates import InPlace
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply
 
 # -- bounds ------------------------------------------------------------------------------------------

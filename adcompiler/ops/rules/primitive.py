@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from adcompiler.lazy_dataclass import dataclass
 
 Kind = Literal["arithmetic", "float", "bool", "logical", "integer"]
 Interval = tuple[float, float]

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from adcompiler.errors import LimitError
 from adcompiler.ir.bodies import Replace
@@ -44,6 +43,7 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, is_computed, postorder, read_by, substitute
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply
 from adcompiler.ops.decisions import decision_operands, is_repeatable
 from adcompiler.passes.algebra.fold import fold

@@ -15,7 +15,6 @@ these shared is stored or computed again. Unless products are so large that this
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from adcompiler.ir.nodes import (
@@ -31,6 +30,7 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, is_computed, substitute
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply, product
 from adcompiler.ops.library import call
 from adcompiler.passes.limits import (

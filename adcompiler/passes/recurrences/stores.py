@@ -8,7 +8,7 @@ of the one iteration that sets it, or what it was. It is computed outside of the
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from adcompiler.ad.guards import TRUE, conjunction, negation, within
 from adcompiler.analysis.affine import Linear, linear
@@ -36,6 +36,7 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import LoopRewriter, Rewriter, arrays_of, operands, read_by, substitute
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply
 from adcompiler.passes.limits import MOST_STORES
 

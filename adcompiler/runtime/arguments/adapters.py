@@ -7,7 +7,6 @@ with only numbers and NumPy arrays never look for adapters.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from adcompiler.errors import DtypeError, Error
 from adcompiler.lazy import WeakMemo
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.runtime.arguments.refused import refuse_others
 
 

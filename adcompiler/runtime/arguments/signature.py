@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from types import NoneType
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ from adcompiler.frontend.indexing.annotations import declared, is_static
 from adcompiler.frontend.indexing.ragged import RowType, annotated
 from adcompiler.frontend.values.values import Listed
 from adcompiler.ir.types import NUMPY, Dtype, is_float
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.pytree.containers import Container, check_depth, leaves_in, mapped_by_path, opened
 from adcompiler.pytree.kinds import ArgType, Kind, Static, Types
 from adcompiler.pytree.structures import arrays_of

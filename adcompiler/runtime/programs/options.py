@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from adcompiler.errors import Error
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.runtime.programs.backends import backend_of
 from adcompiler.runtime.programs.splitting import PARTIALS, Save, checked_save
 

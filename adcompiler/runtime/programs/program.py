@@ -8,7 +8,7 @@ results; derivatives refer to them by number.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,6 +25,7 @@ from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import Array, Element, Func, Index, Input, Map, Node, Read, Reduce, Size, const
 from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.lazy import Memo, Sites, cached_property
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply, cast
 from adcompiler.passes.known_lengths import NOTHING, Known, for_lengths
 from adcompiler.passes.pipeline import SIMPLIFY, run

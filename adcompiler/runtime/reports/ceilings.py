@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from math import log
 from pathlib import Path
@@ -22,6 +21,7 @@ from adcompiler.ir.nodes import Apply, Array, Element, Func, Index, Input, Map, 
 from adcompiler.ir.types import NUMPY, Dtype
 from adcompiler.ir.walk import arrays_read
 from adcompiler.kernels.schedule.materialise import scheduled
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply
 from adcompiler.ops.rules.primitive import Interval
 from adcompiler.ops.table import TABLE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from adcompiler.interpreter.reference import extent
 from adcompiler.ir.nodes import Array, Node
 from adcompiler.ir.types import NUMPY, Dtype, is_float
 from adcompiler.kernels.emit.traffic import Counted, Operations, Work
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.costs import WEIGHT, weight
 from adcompiler.passes.pipeline import SIMPLIFY, run
 from adcompiler.pytree.kinds import Types

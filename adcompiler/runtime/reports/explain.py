@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 from math import prod
 from typing import Any
@@ -15,6 +14,7 @@ from adcompiler.ir.nodes import Apply, Array, Func
 from adcompiler.ir.textform import printer
 from adcompiler.ir.types import NUMPY, Dtype, is_float
 from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, is_computed, postorder
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.pytree.kinds import ArgType, Static, Types
 from adcompiler.pytree.trees import leaves_by_path
 from adcompiler.runtime.programs.program import Derivative

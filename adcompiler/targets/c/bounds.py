@@ -7,10 +7,10 @@ the next. Its memory is as large as the longest one needs.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from adcompiler.ir.types import Dtype
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.loopir.nodes import (
     Allocate,
     Assign,

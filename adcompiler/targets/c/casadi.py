@@ -7,13 +7,13 @@ not wanted. Matrices have two axes; a vector is a column.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from adcompiler.errors import ShapeError
 from adcompiler.ir.nodes import Array, Const
 from adcompiler.ir.types import Dtype
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.targets.c.program import CProgram
 from adcompiler.targets.c.tables import SparseValues, table
 from adcompiler.targets.c.values import STORED

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.loopir.nodes import (
     Expr,
     Function,

@@ -7,8 +7,9 @@ are declared at the beginning of the function.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.loopir.nodes import Allocate, Assign, Expr, For, Function, If, Stmt, While
 from adcompiler.loopir.walk import read_by, sets, stores_of, variables
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from adcompiler.kernels.emit.block_partition import lengths
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.targets.c.body import INDENT
 from adcompiler.targets.c.driver import WORK
 from adcompiler.targets.c.program import CProgram

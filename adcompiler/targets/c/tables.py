@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+
+from adcompiler.lazy_dataclass import dataclass
 
 WIDTH = 110
 

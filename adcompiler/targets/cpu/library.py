@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
 
 from adcompiler.errors import Error
 from adcompiler.frontend.values.sizes import Constraint
@@ -16,6 +15,7 @@ from adcompiler.ir.nodes import Const, Element, Func, Size
 from adcompiler.ir.types import Dtype
 from adcompiler.kernels.emit.call_plan import Kind
 from adcompiler.kernels.schedule.materialise import scheduled
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.loopir.nodes import UnsupportedError
 from adcompiler.targets.c.driver import CDriver, LengthPlan, function
 from adcompiler.targets.c.functions import CFile

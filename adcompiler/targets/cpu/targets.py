@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -14,6 +13,7 @@ from adcompiler.kernels.emit.block_partition import lengths
 from adcompiler.kernels.emit.traffic import predicted_time
 from adcompiler.kernels.schedule.materialise import scheduled
 from adcompiler.kernels.schedule.schedule import schedule
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.passes.limits import CALL_POINTS
 from adcompiler.passes.order.gemm import Product, found, with_calls
 from adcompiler.passes.order.guarded_products import guarded_products

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.targets.limits import FEWEST_SLICE_ITERATIONS, MOST_SLICES
 
 

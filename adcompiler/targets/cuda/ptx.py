@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 from adcompiler.ir.types import Dtype
 from adcompiler.kernels.schedule.materialise import Scheduled
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.targets.cuda.device.device import loaded
 from adcompiler.targets.cuda.emit.device_emitter import DeviceEmitter
 from adcompiler.targets.cuda.emit.steps import KernelText, Nest, Scatter, flat

@@ -11,8 +11,9 @@ each strip is one iteration.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.loopir.dependence import Iteration
 from adcompiler.loopir.nodes import (
     Binary,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.loopir.nodes import UnsupportedError
 from adcompiler.targets.llvm.libmvec import Set
 from adcompiler.targets.llvm.places import Places

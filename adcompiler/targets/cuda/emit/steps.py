@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from adcompiler.ir.nodes import Array, Call, Element, Node, Read, Reduce, Shape
 from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence, Task, computed
 from adcompiler.lazy import cached_property
+from adcompiler.lazy_dataclass import dataclass
 
 ONE_BLOCK = "_lane = uint64(cuda.threadIdx.x)", "_lanes = uint64(cuda.blockDim.x)"
 NO_AXIS = -(10**8)  # the axis number of scopes that are not loops
