@@ -40,6 +40,7 @@ from adcompiler.loopir.walk import (
 
 ORDERLESS = {"add", "mult", "max", "min"}  # operations whose order affects rounding only
 OPERATORS = {"+": "add", "*": "mult"}
+INTEGER_EXTREMA = {"min", "max"}  # those of floats have names of their own
 
 
 def inner_axes(loop: For) -> set[str]:
@@ -254,7 +255,7 @@ def _has_no_order(axis: str, statement: Stmt, changing: Collection[str]) -> bool
         case Store(at=at) | Update(at=at):
             return mentions([axis], *at.indices)
         case Assign(name=name, value=Call(name=function, args=(Var(name=same), _))) if name == same:
-            return function.startswith("reduce_")
+            return function.startswith("reduce_") or function in INTEGER_EXTREMA
         case Assign(name=name) | Allocate(name=name):
             return name not in changing
     return False

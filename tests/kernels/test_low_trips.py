@@ -74,8 +74,8 @@ def test_lengths_choose_the_kernel():
 
     assert at(MOST_LOW_TRIPS, 1000).mode.low_trips
     assert at(MOST_LOW_TRIPS + 1, 1000) is kernels.general
-    assert "vectorize.width" in translated(at(MOST_LOW_TRIPS, 1000).source, True).text
-    assert "vectorize.width" not in translated(kernels.general.source, True).text
+    few, many = (translated(k.source, True).text for k in (at(MOST_LOW_TRIPS, 1000), kernels.general))
+    assert few.count("vectorize.width") > many.count("vectorize.width")
 
 
 def test_a_call_of_other_lengths_takes_the_other_kernel():

@@ -13,13 +13,14 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 from adcompiler.analysis.loop_order import is_short
 from adcompiler.ir import loop as loop_node
-from adcompiler.ir.nodes import Array, Element, Index, Map, Read, Reduce
+from adcompiler.ir.nodes import Accumulate, Array, Element, Index, Map, Read, Reduce
 from adcompiler.ir.origins import follow
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, rewrite, substitute, with_elements
 from adcompiler.kernels.schedule.schedule_tree import Loop, Schedule, Task
 from adcompiler.ops.costs import is_costly, is_function
 
+WITH_ELEMENTS = (Accumulate, Map, Reduce)
 T = TypeVar("T")
 Arranged: TypeAlias = tuple[Schedule, T]  # a schedule, and what it was made of
 
@@ -66,7 +67,7 @@ def uses(made: Schedule, parts: Callable[[Task], Iterable[Part]]) -> dict[Elemen
     found: dict[Element, list[Use]] = {}
     for k, nest in enumerate(made.body):
         for task in nest.tasks if isinstance(nest, Loop) else ():
-            if not isinstance(task.array, Map | Reduce) or any(loop.bounds for loop in task.loops):
+            if not isinstance(task.array, WITH_ELEMENTS) or any(loop.bounds for loop in task.loops):
                 continue
             memos: dict[tuple[int, ...], dict[Element, Element]] = {}
             for part in parts(task):
@@ -174,9 +175,14 @@ def _dropped(use: Use, stored: Mapping[Array, int], roots: Collection[Array]) ->
 
 
 def _is_shared(found: Sequence[Use]) -> bool:
-    """Whether several loops compute a value, or one with loops inside."""
+    """Whether several loops compute a value, or one that is not vectorised."""
     loops = {use.task.loops[use.task.order.index(use.part.axes[-1])] for use in found}
-    return len(loops) > 1 or any(isinstance(item, Loop) for loop in loops for item in loop.body)
+    return len(loops) > 1 or any(map(_is_scalar, loops))
+
+
+def _is_scalar(loop: Loop) -> bool:
+    """Whether a loop is not vectorised: it has loops inside, or adds at computed places."""
+    return any(isinstance(item, Loop) or isinstance(item.array, Accumulate) for item in loop.body)
 
 
 def _of_a_row(task: Task) -> Iterator[Part]:

@@ -295,7 +295,8 @@ class _Placer:
             if not depth:
                 wanted.needed, wanted.shut = task.needed, self.style.alone(task.array)
             elif self.style.rows:  # a row connects the two
-                wanted.calls, wanted.deep = _calls(task, depth), task.has_loops(depth)
+                wanted.scalar = task.has_loops(depth) or isinstance(task.array, Accumulate)
+                wanted.calls = not wanted.scalar and _calls(task, depth)
             position[task] = self.join(items, start, wanted)
             loop = items[position[task]]
             assert isinstance(loop, Loop)
@@ -373,8 +374,6 @@ def _loops_of_both(task: Task, reader: Task, read: Read) -> int:
 
 
 def _calls(task: Task, depth: int) -> bool:
-    """Whether a task calls functions in a loop at `depth`, with none inside."""
+    """Whether a task calls functions in a loop at `depth`."""
     own = {task.order[depth]}
-    return not task.has_loops(depth) and any(
-        is_function(e) and own <= e.axes for e in elements_of(task.array.elements)
-    )
+    return any(is_function(e) and own <= e.axes for e in elements_of(task.array.elements))

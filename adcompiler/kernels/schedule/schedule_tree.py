@@ -221,19 +221,19 @@ class Loop:
     under: frozenset[Element] = frozenset()  # the conditions on its axis common to all its tasks
     needed: Conditions = ALWAYS  # what holds wherever its results are read
     shut: bool = False  # whether no other task may join it
-    calls: bool = False  # whether it calls functions and has no loop inside, so it is vectorised
-    deep: bool = False  # whether it has loops inside
+    calls: bool = False  # whether it calls functions, and is vectorised
+    scalar: bool = False  # whether it is not vectorised: it has loops inside, or adds at computed places
 
     def admits(self, other: Loop) -> bool:
         """Whether tasks of a loop like `other` may run in this one."""
         alike = (self.size, self.under, self.needed) == (other.size, other.under, other.needed)
-        mixed = (self.calls or other.calls) and (self.deep or other.deep)
+        mixed = (self.calls or other.calls) and (self.scalar or other.scalar)
         return alike and not (self.shut or other.shut or mixed)
 
     def take(self, task: Task, other: Loop) -> None:
         """Add a task that asked for a loop like `other`."""
         self.tasks.append(task)
-        self.calls, self.deep = self.calls or other.calls, self.deep or other.deep
+        self.calls, self.scalar = self.calls or other.calls, self.scalar or other.scalar
 
     def bind(self, outer: frozenset[int], filled: bool) -> None:
         """Turn conditions on the axis into bounds, here and in all inner loops (`filled`: see `spares`)."""

@@ -42,6 +42,7 @@ from adcompiler.targets.llvm.instructions import (
     ASK,
     Instructions,
 )
+from adcompiler.targets.llvm.libmvec import Set
 from adcompiler.targets.llvm.limits import (
     INTERLEAVED,
     LOW_TRIP_LANES,
@@ -58,7 +59,7 @@ from adcompiler.targets.llvm.quotients import Quotient, in_strip, quotients
 from adcompiler.targets.llvm.tables import BYTES, TYPES
 from adcompiler.targets.llvm.values import ArrayValue, Needs, Value, literal, typed
 from adcompiler.targets.llvm.variables import Argument, Variables, type_of
-from adcompiler.targets.llvm.vectors import PURE, own_call, vectorises
+from adcompiler.targets.llvm.vectors import PURE, has_vector_calls, own_call, vectorises
 
 
 class Module:
@@ -538,9 +539,18 @@ class Function(Variables):
         ).text  # none if it ends before it begins
         whole = self.emit(f"and i64 {iterations}, {-VECTORS_OF_CALLS * vectors.lanes('float')}", "i64").text
         middle = self.emit(f"add {first}, {whole}", "i64")._replace(unsigned=first.unsigned)
+        wide = self.forced(loop, vectors)
         pairs, alone = (f'interleave.count", i32 {n}' for n in (VECTORS_OF_CALLS, 1))
         masked = 'vectorize.predicate.enable", i1 true'
-        return [(first, middle, self.needs.hint(pairs)), (middle, stop, self.needs.hint(alone, masked))]
+        hints = self.needs.hint(*wide, pairs), self.needs.hint(*wide, alone, masked)
+        return [(first, middle, hints[0]), (middle, stop, hints[1])]
+
+    def forced(self, loop: For, vectors: Set) -> list[str]:
+        """The width of vectors, if LLVM must not decide whether they pay: it takes a call of a function to
+        cost as much as ten additions, and would rather keep loads under conditions apart."""
+        if not has_vector_calls(loop.body) or not are_unordered(loop, self.changing):
+            return []
+        return [f'vectorize.width", i32 {vectors.lanes("double" if self.needs.doubles else "float")}']
 
     def hint(self, loop: For) -> str:
         """The hint for an innermost loop: that it is short, in a kernel for low trip counts

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from ctypes import c_float
+from math import nan
 
 from adcompiler.loopir.intrinsics import BY_NAME, BY_TEXT, CASTS
 from adcompiler.loopir.nodes import UnsupportedError
@@ -21,6 +22,9 @@ from adcompiler.targets.llvm.tables import BITS, COMPARISONS, FLOATS, INFINITIES
 from adcompiler.targets.llvm.values import Needs, Value, literal, suffix, typed, uniform
 from adcompiler.targets.llvm.vectors import vector_call
 
+NAN = """%nan_bits = call i64 asm "", "=r,0"(i64 9221120237041090560)
+%nan_double = bitcast i64 %nan_bits to double
+%nan_float = fptrunc double %nan_double to float"""
 POLL = "adc_poll"  # the function that kernels poll (`polls.py`)
 CONTEXT = "[5 x i64]"  # the words of a call
 STOP, STATE = 1, 2  # the words that request the end of the call, and hold the saved thread state
@@ -268,7 +272,15 @@ class Instructions:
         def select(a: Value, b: Value) -> Value:
             return self.emit(f"select {guard}, {self.spread(a, x.lanes)}, {self.spread(b, x.lanes)}", x.type)
 
-        return self.chosen(select, x, y)
+        return self.chosen(select, self.hidden(x), self.hidden(y))
+
+    def hidden(self, value: Value) -> Value:
+        """The value; a NaN is hidden from LLVM, which otherwise makes `nan if c else s + v` of
+        `s + (nan if c else v)`, and does not vectorise that as a sum."""
+        if value.lanes > 1 or value.text != literal(nan).text:
+            return value
+        self.stack += [NAN] * (NAN not in self.stack)
+        return Value(f"%nan_{value.type}", value.type)
 
     def function(self, name: str, args: list[Value]) -> Value:
         """A call of a function in the tables."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from adcompiler.loopir.dependence import carries_only_totals
+from adcompiler.loopir.intrinsics import BY_TEXT
 from adcompiler.loopir.nodes import Binary, Call, Node, Stmt
 from adcompiler.loopir.python_modules import is_special
 from adcompiler.loopir.short_loops import has_loops
@@ -39,6 +40,20 @@ def _is_mathematics(node: Node) -> bool:
             return True
         case Call(name=name):
             return name in CALLS or is_special(name)
+    return False
+
+
+def has_vector_calls(body: Sequence[Stmt]) -> bool:
+    """Whether a loop calls a function of which one call for a vector takes as long as one for a number."""
+    return any(map(_has_vector_form, walk(*body)))
+
+
+def _has_vector_form(node: Node) -> bool:
+    match node:
+        case Binary(op="**"):
+            return True
+        case Call(name=name):
+            return name in CALLS and BY_TEXT[name].libmvec > 0
     return False
 
 

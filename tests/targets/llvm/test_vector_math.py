@@ -212,6 +212,59 @@ def test_loops_are_vectorised(text, name, dtype):
     assert len(loops) >= 2  # the whole vectors, and the rest under a mask
 
 
+def vector_calls(made: str, name: str) -> int:
+    """How many calls of a function loops make for vectors of float64."""
+    lanes, symbol = vectors().lanes("double"), vectors().symbol(name, "double")
+    return len(re.findall(rf"call <{lanes} x double> @{symbol}\({OF_LOOPS}", made))
+
+
+@needs_vectors
+@pytest.mark.parametrize(("function", "name"), [("log", "log"), ("log1p", "log1p"), ("arcsin", "asin")])
+def test_sums_of_products_of_functions_that_are_nan_somewhere_are_vectorised(function, name, capfd):
+    f = adc.compile(f"sum(y * {function}(x))")
+    x = np.linspace(0.1, 0.9, 40)
+    assert vector_calls(code(f, x, x), name) >= 2
+    assert np.isnan(f(x, x - 2))
+    assert not capfd.readouterr().err  # LLVM says what it does not vectorise
+
+
+GATHER = """
+def f(x: f64[n, 2], at: i64[m], p):
+    total = 0.0
+    for k in range(m):
+        total += (x[at[k], 0] ** 2 + x[at[k], 1] ** 2) ** p
+    return total"""
+SCATTER = """
+def f(x: f64[n], at: i64[m, k], p: f64[m, k]):
+    out = zeros(n)
+    for i in range(m):
+        for j in range(k):
+            out[at[i, j]] += tanh(x[at[i, j]] * p[i, j])
+    return sum(out ** 2)"""
+
+
+@needs_vectors
+@pytest.mark.parametrize(("text", "name"), [(GATHER, "pow"), (SCATTER, "tanh")])
+def test_functions_beside_reads_and_stores_at_computed_places_are_vectorised(text, name, capfd):
+    rng = np.random.default_rng(1)
+    p = rng.random((9, 20))
+    at = rng.integers(0, 5, p.shape)
+    f = adc.compile(text)
+    args = (p[:5, :2].copy(), at[0], 0.7) if text == GATHER else (p[0, :5].copy(), at, p)
+    g = adc.value_and_grad(f, wrt=("x", "p"))
+    assert vector_calls(code(f, *args), name) >= 2
+    assert vector_calls(code(g, *args), name) >= 2
+    expected = adc.value_and_grad(adc.compile(text, backend="numpy"), wrt=("x", "p"))(*args)
+    for one, other in zip(tree(g(*args)), tree(expected), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    assert not capfd.readouterr().err
+
+
+def tree(found) -> list:
+    value, gradients = found
+    return [value, *gradients]
+
+
 @needs_vectors
 def test_gradients_are_vectorised():
     f = adc.grad(adc.compile("sum(where(x > 0, log(x) * exp(-x), gelu(x)) + x ** 1.5)"))
