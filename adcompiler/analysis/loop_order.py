@@ -84,8 +84,8 @@ def _hoisting(array: Array, order: Sequence[int], last: Sequence[int]) -> tuple[
 
     Such a part is costly and over two axes or more, or is an array of pairs that the loops can contract. The
     outermost axis remains an axis of the result, if it has any: else each block needs an array of partial
-    sums. The innermost axis remains one that accesses have `last`, if there is one. If all parts are only
-    read, no more accesses may go against it than before.
+    sums. The innermost axis remains one that accesses have `last`, if there is one, and no more accesses may
+    go against it than before: parts that loops repeat become arrays (`passes/arrays/hoist.py`).
     """
     elements = [e for e in elements_of(array.elements) if 1 < len(e.axes) < len(order)]
     chain = sorted({e.axes for e in elements if _contracts(e) or is_costly(e)}, key=len)
@@ -93,8 +93,7 @@ def _hoisting(array: Array, order: Sequence[int], last: Sequence[int]) -> tuple[
         return tuple(order)
     better = sorted(order, key=lambda k: -sum(k in axes for axes in chain))
     contiguous = better[-1] in last or order[-1] not in last
-    if all(isinstance(e, Read) for e in elements):  # outer loops have nothing to compute for the inner ones
-        contiguous = contiguous and _strided(array, better[-1]) <= _strided(array, order[-1])
+    contiguous = contiguous and _strided(array, better[-1]) <= _strided(array, order[-1])
     return tuple(better if contiguous and (not array.rank or better[0] < array.rank) else order)
 
 

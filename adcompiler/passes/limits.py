@@ -35,12 +35,12 @@ MOST_ITERATIONS = 100
 # Elements of the longest axis, from which a kernel for the short ones pays its compilation.
 LEAST_LONGEST_LENGTH = 64
 
-# Rows, columns and terms of a product that a library computes: below, calls cost more than they save.
-SHORTEST_LENGTH = 16
-KERNEL_POINTS = 2**18  # points from which a product is worth a call, and a kernel of its own to compile
-CASE_POINTS = 2**15  # points of each case of a batched product: a library runs the cases one by one
+# Rows, columns and terms of a product that is a call: shorter ones are padded. More stay loops.
+SHORTEST_LENGTH = 8
+KERNEL_POINTS = 2**15  # points from which a product is worth a call, and a kernel of its own to compile
+CASE_POINTS = 2**12  # points of each case of a batched product: each case is a call
 CALL_POINTS = 2**20  # points from which a product is worth a call beside the kernel that exists
-CERTAIN_INTENSITY = 64  # points for each element that only a library stores, from which it is always faster
+CERTAIN_INTENSITY = 64  # points for each element that only calls store, from which they are always faster
 # Size of the result by that of both factors: storing a larger one costs more than the product.
 MOST_RESULT_RATIO = 8
 

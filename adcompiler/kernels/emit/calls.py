@@ -40,8 +40,9 @@ def pieces(product: Call) -> Element:
 
 def piece(product: Call) -> Shape:
     """The points of a piece: the elements of its result, times the terms summed for each."""
-    length = const(TILE, "i64")
-    result = product.shape[-2:] if product.cases else (length, length)
+    result = product.shape[-2:]
+    if not product.cases:
+        result = tuple(apply("minimum", n, const(TILE, "i64")) for n in result)
     return *result, product.operands[0].shape[PRODUCTS[product.op][1]]
 
 

@@ -22,7 +22,18 @@ from adcompiler.ir.textform.printer import lengths
 from adcompiler.ir.types import NUMPY, Dtype, is_float
 from adcompiler.ir.walk import elements_of, is_computed, substitute
 from adcompiler.kernels.emit.calls import PRODUCTS
-from adcompiler.kernels.limits import CACHE_BYTES, FUNCTION_WEIGHT, SAMPLED_POINTS
+from adcompiler.kernels.limits import (
+    CACHE_BYTES,
+    CALL_NANOSECONDS,
+    FUNCTION_WEIGHT,
+    PACKING_NANOSECONDS,
+    PANEL_COLUMNS,
+    PRODUCT_NANOSECONDS,
+    SAMPLED_POINTS,
+    STRIP_ROWS,
+    UPDATE_NANOSECONDS,
+)
+from adcompiler.kernels.routines.library import TERMS, TILE
 from adcompiler.kernels.schedule.materialise import Scheduled
 from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence, Schedule, Task, tasks_of
 from adcompiler.lazy_dataclass import dataclass
@@ -46,6 +57,7 @@ class Work:
     operations: Operations = field(default_factory=Counter)
     exact: bool = True
     in_order: bool = False  # iterations of a program loop
+    products: list[tuple[Call, tuple[int, ...]]] = field(default_factory=list)  # and their lengths
     done: set[Element] = field(default_factory=set, repr=False)  # already counted: variables hold these
 
     @property
@@ -229,7 +241,9 @@ class Counted:
         if call.op in PRODUCTS:
             (a, b), (row, summed, column) = call.operands, PRODUCTS[call.op]
             shape = (*call.cases, a.shape[row], a.shape[summed], b.shape[column])
-            points = around.iterations * prod(int(self.value(work, n, ONCE)[0]) for n in shape)
+            lengths = (around.iterations, *(int(self.value(work, n, ONCE)[0]) for n in shape))
+            points = prod(lengths)
+            work.products.append((call, lengths))
             work.operations["add", call.dtype] += points
             work.operations["multiply", call.dtype] += points
         else:
@@ -287,7 +301,27 @@ def predicted_time(made: Scheduled) -> Callable[[Sequence[int]], float]:
 
 def _nominal(work: Work) -> float:
     moving = work.bytes * (BYTE_NANOSECONDS if work.bytes > CACHE_BYTES else CACHED_BYTE_NANOSECONDS)
-    return max(moving, sum(n * _weight(op) * CHEAP_NANOSECONDS for (op, _), n in work.operations.items()))
+    operations: Counter[str] = Counter()
+    for (op, _), n in work.operations.items():
+        operations[op] += n
+    points = sum(prod(lengths) for _, lengths in work.products)
+    sums, products = operations.pop("add", 0) - points, operations.pop("multiply", 0) - points
+    computing = max(sums, products)  # an instruction multiplies and adds
+    computing += sum(n * _weight(op) for op, n in operations.items())
+    calls = sum(_product(call, lengths) for call, lengths in work.products)
+    return max(moving, computing * CHEAP_NANOSECONDS + calls)
+
+
+def _product(call: Call, lengths: tuple[int, ...]) -> float:
+    """The nominal nanoseconds of a matrix product (`targets/llvm/runtime/gemm.py`): its multiplications, in
+    whole strips of panels, packing, updates of the result, and calls."""
+    *cases, rows, terms, columns = lengths
+    high, wide, times = -(-rows // TILE), -(-columns // TILE), -(-terms // TERMS)
+    strips = -(-rows // STRIP_ROWS) * -(-columns // PANEL_COLUMNS)
+    packed = terms * (high * columns + (wide * rows if call.op == "matmul_tn" else 0))
+    each = strips * STRIP_ROWS * PANEL_COLUMNS * terms * PRODUCT_NANOSECONDS[call.dtype]
+    each += packed * PACKING_NANOSECONDS + strips * times * UPDATE_NANOSECONDS
+    return prod(cases) * (each + high * wide * times * CALL_NANOSECONDS)
 
 
 def _weight(op: str) -> int:

@@ -18,7 +18,8 @@ NOT_INLINED = frozenset(
 )
 BLOCK = 48  # columns that are eliminated before the rest of the matrix is
 LARGE = 2**27  # terms from which a product is one call of BLAS, with its own threads
-TILE = 64  # rows, columns and terms of a call of BLAS: from 64 ** 3 on, OpenBLAS uses its own threads
+TILE = 64  # rows and columns of a tile of a product, the part of it that one thread computes at a time
+TERMS = 128  # terms that are added to a tile at a time: the factors stay in the caches of levels 1 and 2
 
 
 def reduce_add(total: Any, value: Any) -> Any:
@@ -223,8 +224,9 @@ def library_slogdet(a: Any, f: Any, d: Any) -> None:
 
 
 def _multiply(a: Any, b: Any, c: Any, i: int, j: int, k: int) -> None:
-    """C[i:, j:] += A[i:, k:] B[k:, j:], one tile of each, by BLAS; the first terms initialise C."""
-    left, right = a[i : i + TILE, k : k + TILE], b[k : k + TILE, j : j + TILE]
+    """C[i:, j:] += A[i:, k:] B[k:, j:], one tile of each; the first terms initialise C. In machine code this
+    is our own function (`targets/llvm/runtime/gemm.py`), with numba BLAS."""
+    left, right = a[i : i + TILE, k : k + TERMS], b[k : k + TERMS, j : j + TILE]
     part = np.dot(np.ascontiguousarray(left), np.ascontiguousarray(right))
     if k == 0:
         c[i : i + TILE, j : j + TILE] = part
@@ -241,7 +243,7 @@ def library_matmul(a: Any, b: Any, c: Any, start: int, stop: int) -> None:
     columns = (c.shape[1] + TILE - 1) // TILE
     for tile in range(start, stop):
         i = tile // columns
-        for k in range(0, a.shape[1], TILE):
+        for k in range(0, a.shape[1], TERMS):
             _multiply(a, b, c, TILE * i, TILE * (tile - columns * i), k)
 
 
@@ -254,7 +256,7 @@ def library_matmul_nt(a: Any, b: Any, c: Any, start: int, stop: int) -> None:
     columns = (c.shape[1] + TILE - 1) // TILE
     for tile in range(start, stop):
         i = tile // columns
-        for k in range(0, a.shape[1], TILE):
+        for k in range(0, a.shape[1], TERMS):
             _multiply(a, b.T, c, TILE * i, TILE * (tile - columns * i), k)
 
 
@@ -267,7 +269,7 @@ def library_matmul_tn(a: Any, b: Any, c: Any, start: int, stop: int) -> None:
     columns = (c.shape[1] + TILE - 1) // TILE
     for tile in range(start, stop):
         i = tile // columns
-        for k in range(0, a.shape[0], TILE):
+        for k in range(0, a.shape[0], TERMS):
             _multiply(a.T, b, c, TILE * i, TILE * (tile - columns * i), k)
 
 

@@ -73,7 +73,7 @@ class _Hoist(Rewriter):
             long = len(part.axes & far)
             stored = part.axes not in hoisted and (long <= 1 or len(far) > max(long, 2))
             if stored or (len(part.axes) == long == 1 and costly(part, known) and _is_ready(part)):
-                chosen = [k for k in order if k in part.axes] if array in self.orders else []
+                chosen = [k for k in order if k in part.axes] if array in self.orders or long > 1 else []
                 new[part] = separate(part, array.domain, chosen or None)
                 if long > 2:  # parts of it may be over still fewer axes
                     own = new[part]

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from adcompiler.analysis.affine import shifted
 from adcompiler.ir.loop import Loop
-from adcompiler.ir.nodes import Array, Const, Element, Func, Index, Map, Read, Reduce
+from adcompiler.ir.nodes import Array, Element, Func, Index, Map, Read, Reduce
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import Rewriter, SingleReaders, arrays_of, elements_of, substitute, uses
 from adcompiler.passes.algebra.strict import strict_elements
@@ -113,12 +114,14 @@ def _reduces(array: Array, places: Sequence[int]) -> bool:
 
 
 def _plain(read: Read) -> list[int]:
-    """The axes at which an array is read, if they are all different."""
-    axes = [i.axis for i in read.args if isinstance(i, Index)]
+    """The axes at which an array is read, also at shifted places, if they are all different."""
+    axes = [i.axis for i in (shifted(arg)[0] for arg in read.args) if isinstance(i, Index)]
     return axes if len(set(axes)) == len(read.args) else []
 
 
 def _is_plain(array: Array) -> bool:
-    """Whether an array reads others at its axes and at numbers alone, not at shifted or computed places."""
+    """Whether an array reads others at its axes and at numbers alone, shifted or not, not at computed
+    places."""
     reads = (e for e in elements_of(array.elements) if isinstance(e, Read))
-    return all(isinstance(i, Index | Const) for read in reads for i in read.args)
+    places = (shifted(i)[0] for read in reads for i in read.args)
+    return all(place is None or isinstance(place, Index) for place in places)

@@ -1,12 +1,12 @@
-"""Matrix products as BLAS calls, if lengths make that worthwhile.
+"""Matrix products as calls, if lengths make that worthwhile.
 
 A sum of a product whose factors split into two groups is a matrix product, however it was written. Its rows
 are the axes that occur in one group only, its columns those in the other group only, and its terms the axes
 that are summed over. Several axes become one: `x[u, v, m] @ W[m, q]` is a product of (u v, m) and (m, q).
 Other axes that both groups share are batch cases.
 
-Whether BLAS beats the fused loops depends on lengths: `found` lists possible calls, `chosen` selects, and
-`with_calls` rewrites the program. Loops keep in registers what BLAS must store, so a product with small
+Whether a call beats the fused loops depends on lengths: `found` lists possible calls, `chosen` selects, and
+`with_calls` rewrites the program. Loops keep in registers what calls must store, so a product with small
 factors and a large result, such as over all pairs of points, is never chosen. Calls also split loops: what
 these shared is stored or computed again. Unless products are so large that this does not matter
 (`is_certain`), the targets compare the predicted times of both programs.
@@ -29,9 +29,10 @@ from adcompiler.ir.nodes import (
     is_const,
 )
 from adcompiler.ir.types import is_float
-from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, is_computed, substitute
+from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, is_computed, rewrite, separate, substitute
 from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply, product
+from adcompiler.ops.costs import costly
 from adcompiler.ops.library import call
 from adcompiler.passes.limits import (
     CASE_POINTS,
@@ -95,7 +96,7 @@ def found(func: Func) -> list[Product]:
 
 
 def chosen(lengths: Sequence[int], fewest: int | None = None) -> bool:
-    """Whether to call BLAS for a product of these lengths: cases, i, j, k."""
+    """Whether a product of these lengths may be a call: cases, i, j, k."""
     *cases, i, j, k = lengths
     points = i * j * k
     return (
@@ -187,7 +188,17 @@ def _matrix(product: Product, group: Element, *ends: Axes) -> tuple[Array, bool]
     for axes in reversed(ends) if transposed else ends:
         places.update(product.places(axes, Index(len(shape))))
         shape.append(product.length(axes))
-    return closed(tuple(shape), substitute(group, places)), transposed
+    return closed(tuple(shape), substitute(_shared(group, product.array.domain), places)), transposed
+
+
+def _shared(group: Element, domain: Shape) -> Element:
+    """A group of factors with costly parts that depend on fewer axes as arrays: where several axes become one
+    row or column, no loop shows that these are the same for several elements."""
+    known: dict[Element, bool] = {}
+    parts = [e for e in elements_of((group,)) if 0 < len(e.axes) < len(group.axes) and costly(e, known)]
+    inner = {a for e in parts for a in e.args}
+    made = {e: separate(e, domain) for e in parts if e not in inner}
+    return rewrite((group,), lambda e: e, dict(made))[0]
 
 
 def _along(group: Element, axes: Axes, across: Axes) -> int:

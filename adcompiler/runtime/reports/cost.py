@@ -158,7 +158,7 @@ class Measured:
         bound, sizes = kernel.bound, kernel.bound.sizes
         self.whole = fastest(kernel.call(), KERNEL_SECONDS)
         compiled = kernel_at(bound.program.executable, sizes)
-        self.products = 0  # that BLAS computes after the nests
+        self.products = 0  # after the nests
         if isinstance(compiled, partial):
             products: Any = compiled.func  # a GemmEpilogue
             self.products, (compiled,) = len(products.last), compiled.args
@@ -207,7 +207,7 @@ class Measured:
             yield from (f"    {line}" for line in self.nest(k))
         if self.products:
             plural = "s" * (self.products > 1)
-            yield f"  then: {self.products} matrix product{plural} by BLAS, not timed apart"
+            yield f"  then: {self.products} matrix product{plural}, not timed apart"
         if self.repeated:
             yield f"  in several loops: {', '.join(self.repeated)}"
         if self.rest.operations:

@@ -17,7 +17,7 @@ from adcompiler.passes.known_lengths import NOTHING, Known, for_lengths
 from adcompiler.passes.order.gemm import Product, chosen, is_certain, with_calls
 from adcompiler.targets.buffers import Into
 from adcompiler.targets.cpu.compiled import PLAIN, Mode
-from adcompiler.targets.limits import CALLS_SLOWER, MOST_KNOWN
+from adcompiler.targets.limits import BOUNDED_CALLS_SLOWER, CALLS_SLOWER, MOST_KNOWN
 
 Sizes = Sequence[int]  # the values of a program's size symbols
 Pays = Callable[[Sizes], bool]
@@ -27,7 +27,7 @@ class Configuration(NamedTuple):
     """The choices about a kernel that depend on lengths.
 
     known which lengths are constants, and which of those that are likely to be equal are one symbol products
-    the numbers of the matrix products that BLAS computes reordered sums over pairs are interchanged, or
+    the numbers of the matrix products that are calls reordered sums over pairs are interchanged, or
     bounded where a matrix is zero mode the variant one kernel's source is compiled as (`compiled.py`)
     """
 
@@ -60,7 +60,7 @@ class Target(Protocol):
         ...
 
     def products(self, func: Func) -> tuple[Sequence[Product], int | None]:
-        """The products that BLAS could compute, and the least points worth a call, if not the default."""
+        """The products that may be calls, and the least points worth a call, if not the default."""
         ...
 
     def form(self, func: Func) -> Form:
@@ -71,8 +71,9 @@ class Target(Protocol):
         """The kernel of a form; for other modes, `plain` is the kernel in the plain mode."""
         ...
 
-    def predicted(self, func: Func) -> Callable[[Sizes], float]:
-        """The time of a program by its lengths, to compare programs; 0 if the target does not predict it."""
+    def predicted(self, func: Func, prepared: bool) -> Callable[[Sizes], float]:
+        """The time of a program by its lengths, to compare programs; 0 if the target does not predict it. A
+        `prepared` program is one of a form."""
         ...
 
     def mode(self, kernel: Any, sizes: Sizes) -> Mode:
@@ -81,7 +82,7 @@ class Target(Protocol):
 
 
 class _Program:
-    """A program with its possible BLAS calls, and its forms."""
+    """A program with its possible calls, and its forms."""
 
     def __init__(self, func: Func, target: Target) -> None:
         self.func, self.target = target.prepared(func), target
@@ -89,12 +90,12 @@ class _Program:
         self.lengths = [lengths(p.lengths) for p in self.products]
         self.funcs: Memo[tuple[int, ...], Func] = Memo()
         self.forms: Memo[tuple[int, ...], Form] = Memo()
-        self.times: Memo[tuple[int, ...], Callable[[Sizes], float]] = Memo()
+        self.times: Memo[tuple[tuple[int, ...], bool], Callable[[Sizes], float]] = Memo()
         self.slower: Memo[tuple[tuple[int, ...], Sizes], bool] = Memo()
         self.exact = Lengths(self.func, whole=True)
 
     def chosen(self, sizes: Sizes) -> tuple[int, ...]:
-        """The products that BLAS computes for these lengths."""
+        """The products that are calls for these lengths."""
         each = [of(sizes) for of in self.lengths]
         found = tuple(k for k, lengths in enumerate(each) if chosen(lengths, self.fewest))
         if not found or all(is_certain(each[k]) for k in found):
@@ -103,15 +104,28 @@ class _Program:
 
     def is_slower(self, products: tuple[int, ...], sizes: Sizes) -> bool:
         """Whether the program takes longer with these products as calls, by the predicted times."""
-        make = lambda: self.time(products, sizes) > CALLS_SLOWER * self.time((), sizes)  # noqa: E731
+
+        def make() -> bool:
+            most = BOUNDED_CALLS_SLOWER if self.other((), sizes) is not None else CALLS_SLOWER
+            return self.time(products, sizes) > most * self.time((), sizes)
+
         return self.slower.made((products, tuple(sizes)), make)
 
+    def other(self, products: tuple[int, ...], sizes: Sizes) -> Func | None:
+        """The program with another loop order, if the lengths select it."""
+        form = self.form(products)
+        return form.other if form.pays(sizes) else None
+
     def time(self, products: tuple[int, ...], sizes: Sizes) -> float:
-        """The predicted time of the program in which BLAS computes these products."""
-        return self.times.made(products, lambda: self.target.predicted(self.with_calls(products)))(sizes)
+        """The predicted time of the program in which these products are calls, in the loop order that its
+        lengths select."""
+        other = self.other(products, sizes)
+        func = self.with_calls(products) if other is None else other
+        make = lambda: self.target.predicted(func, other is not None)  # noqa: E731
+        return self.times.made((products, other is not None), make)(sizes)
 
     def with_calls(self, products: tuple[int, ...]) -> Func:
-        """The program in which BLAS computes these products."""
+        """The program in which these products are calls."""
         if not products:
             return self.func
         return self.funcs.made(products, lambda: with_calls(self.func, [self.products[k] for k in products]))
@@ -150,7 +164,7 @@ class KernelSelector:
         return found
 
     def at(self, sizes: Sizes, contiguous: bool = True) -> Any:
-        """The kernel of a call; BLAS computes only `contiguous` results."""
+        """The kernel of a call; calls store only `contiguous` results."""
         key = tuple(sizes)
         if contiguous and key in self.selected:
             return self.selected[key]

@@ -24,7 +24,7 @@ from adcompiler.targets.cpu.compiled import CpuKernel
 from adcompiler.targets.llvm.runtime.entry import for_words
 from adcompiler.targets.llvm.runtime.jit import object_code
 
-# What machine code calls, other than the C library. It calls no BLAS: lengths choose that.
+# What machine code calls, other than the C library. It calls no matrix products: lengths choose those.
 SHIMS = """\
 #define HIDDEN __attribute__((visibility("hidden")))
 

@@ -63,9 +63,9 @@ class Cpu:
         made = scheduled(run(FINISH, func)) if plain is None else plain.made
         return CpuKernel(made, self.precise, self.threads, mode, plain, by_numba=self.by_numba)
 
-    def predicted(self, func: Func) -> Callable[[Sizes], float]:
+    def predicted(self, func: Func, prepared: bool) -> Callable[[Sizes], float]:
         """The nominal nanoseconds of the scheduled program."""
-        return predicted_time(scheduled(run(FINISH, run(PREPARE, func))))
+        return predicted_time(scheduled(run(FINISH, func if prepared else run(PREPARE, func))))
 
     def mode(self, kernel: CpuKernel, sizes: Sizes) -> Mode:
         """The mode that suits the kernel's loops and points; numba's kernels have only one."""
@@ -120,7 +120,7 @@ class Cuda:
 
         return executable(func, self.atomics, self.fast)
 
-    def predicted(self, func: Func) -> Callable[[Sizes], float]:
+    def predicted(self, func: Func, prepared: bool) -> Callable[[Sizes], float]:
         """Nothing is predicted: every product that `products` finds is a call if it is large."""
         return lambda sizes: 0.0
 

@@ -1,4 +1,4 @@
-"""Calls of BLAS matrix products from the library shipped with SciPy."""
+"""Matrix products: tiles by our own functions, and large products by the BLAS shipped with SciPy."""
 
 from __future__ import annotations
 
@@ -9,14 +9,23 @@ from importlib import util
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from adcompiler.kernels.routines.library import TILE
+from adcompiler.kernels.routines.library import TERMS, TILE
 from adcompiler.loopir.nodes import UnsupportedError
-from adcompiler.targets.llvm.limits import SHARING_BYTES
 from adcompiler.targets.llvm.values import ArrayValue, Value, literal
 from adcompiler.targets.llvm.variables import Variables
 
 NAMES = {"double": "dgemm", "float": "sgemm"}
 MODULE = "scipy.linalg.cython_blas"
+LETTERS = {"double": "d", "float": "s"}
+
+
+def symbol(kind: str, left: bool, right: bool) -> str:
+    """The name of our function (`runtime/gemm.py`) for a type, and for transposed factors."""
+    return f"adc_gemm_{LETTERS[kind]}{'nt'[left]}{'nt'[right]}"
+
+
+SIDES = (False, False), (False, True), (True, False)  # which factors are transposed
+SYMBOLS = {symbol(kind, *sides): kind for kind in LETTERS for sides in SIDES}  # and their types
 
 
 class Factor(NamedTuple):
@@ -31,102 +40,53 @@ class Factor(NamedTuple):
         return self.array.shape[0 if self.transposed else 1]
 
 
-Matrix = tuple[Value, Value]  # its address, and its leading dimension
-
-
 def product(code: Variables, a: Factor, b: Factor, c: ArrayValue) -> None:
-    """C = A B."""
-    begin = literal(0)
-    matrices = (_matrix(code, x, begin, begin) for x in (a.array, b.array, c))
-    _multiply(code, a, b, c, (*c.shape, a.terms), literal(0.0, c.type), *matrices)
-
-
-def tile(code: Variables, a: Factor, b: Factor, c: ArrayValue, corner: tuple[Value, Value, Value]) -> None:
-    """A tile of C += A B (`library.py`), from row i, column j and term k on; the first terms initialise C."""
-    i, j, k = corner
-    lengths = tuple(_up_to(code, n, at) for n, at in zip((*c.shape, a.terms), corner, strict=True))
-    first = code.emit(f"icmp eq {k}, 0", "i1")
-    kept = code.select(first, literal(0.0, c.type), literal(1.0, c.type))
-    left = _copied(code, a.array, *((k, i) if a.transposed else (i, k)))
-    right = _copied(code, b.array, *((j, k) if b.transposed else (k, j)))
-    _multiply(code, a, b, c, lengths, kept, left, right, _matrix(code, c, i, j))
-
-
-def _multiply(
-    code: Variables,
-    a: Factor,
-    b: Factor,
-    c: ArrayValue,
-    lengths: tuple[Value, ...],
-    kept: Value,
-    *matrices: Matrix,
-) -> None:
-    """C = `kept` C + A B with the given rows, columns and terms. BLAS is column-major, so it computes Cᵀ = Bᵀ
-    Aᵀ."""
-    if any(x.strides is not None for x in (a.array, b.array, c)):
-        raise UnsupportedError("products of strided matrices")
+    """C = A B by BLAS. It is column-major, so it computes Cᵀ = Bᵀ Aᵀ. Leading dimensions are at least 1."""
+    _check(a, b, c)
     name = NAMES[c.type]
     symbol = f"adc_{name}"
     code.needs.declared[symbol] = f"declare void @{symbol}({', '.join(['ptr'] * 13)})"
     code.needs.externals.add(symbol)
     _find(name)
-    rows, columns, terms = (_integer(code, n) for n in lengths)
-    left, right, result = matrices
+    rows, columns, terms = (_integer(code, n) for n in (*c.shape, a.terms))
+    right, left, result = (
+        (x.data, _integer(code, code.function("max", [x.shape[1], literal(1)])))
+        for x in (b.array, a.array, c)
+    )
     sides = (Value(str(ord("T" if f.transposed else "N")), "i8") for f in (b, a))
-    given = [*sides, columns, rows, terms, literal(1.0, c.type), *right, *left, kept, *result]
+    one, zero = literal(1.0, c.type), literal(0.0, c.type)
+    given = [*sides, columns, rows, terms, one, *right, *left, zero, *result]
     code.lines.append(f"call void @{symbol}({', '.join(_address(code, v) for v in given)})")
 
 
-def _up_to(code: Variables, length: Value, first: Value) -> Value:
-    """The extent of a tile on an axis from an index on."""
-    return code.function("min", [literal(TILE), code.binary("-", length, first)])
+def tile(code: Variables, a: Factor, b: Factor, c: ArrayValue, corner: tuple[Value, Value, Value]) -> None:
+    """A tile of C += A B (`library.py`), from row i, column j and term k on, by our own product; the first
+    terms initialise C."""
+    _check(a, b, c)
+    i, j, k = corner
+    most = (TILE, TILE, TERMS)
+    lengths = (
+        code.function("min", [literal(limit), code.binary("-", n, at)])
+        for n, at, limit in zip((*c.shape, a.terms), corner, most, strict=True)
+    )
+    places = ((i, j), (k, i) if a.transposed else (i, k), (j, k) if b.transposed else (k, j))
+    arrays = (c, a.array, b.array)
+    data = (_address_of(code, x, *at) for x, at in zip(arrays, places, strict=True))
+    keeps = code.emit(f"icmp ne {k}, 0", "i1")
+    name = symbol(c.type, a.transposed, b.transposed)
+    code.needs.externals.add(name)
+    code.call(name, "void", [*data, *lengths, *(x.shape[1] for x in arrays), keeps], "nounwind")
 
 
-def _matrix(code: Variables, array: ArrayValue, row: Value, column: Value) -> Matrix:
-    """A matrix from an element on, and its leading dimension, which is at least 1."""
-    width = array.shape[1]
-    place = code.binary("+", code.binary("*", row, width), column)
-    data = code.emit(f"getelementptr {array.type}, {array.data}, {place}", "ptr")
-    return data, _integer(code, code.function("max", [width, literal(1)]))
+def _check(a: Factor, b: Factor, c: ArrayValue) -> None:
+    if any(x.strides is not None for x in (a.array, b.array, c)):
+        raise UnsupportedError("products of strided matrices")
 
 
-def _copied(code: Variables, array: ArrayValue, row: Value, column: Value) -> Matrix:
-    """A tile and its leading dimension; a contiguous copy, if rows of the matrix map to few cache sets."""
-    data, width = _matrix(code, array, row, column)
-    rows, columns = (_up_to(code, n, at) for n, at in zip(array.shape, (row, column), strict=True))
-    size = SIZES[array.type]
-    place = f"%tile{len(code.stack)}"
-    code.stack.append(f"{place} = alloca [{TILE * TILE} x {array.type}], align 64")
-    code.needs.declared[f"adc_tile_{size}"] = COPY.format(size=size, width=TILE * size)
-    rest = code.emit(f"urem {array.shape[1]}, {SHARING_BYTES // size}", "i64")
-    shares = code.emit(f"icmp eq {rest}, 0", "i1")
-    with code.when(shares):
-        given = f"ptr {place}, {data}, {rows}, {columns}, {array.shape[1]}"
-        code.lines.append(f"call void @adc_tile_{size}({given})")
-    tile = code.emit(f"select {shares}, ptr {place}, {data}", "ptr")
-    return tile, code.emit(f"select {shares}, i32 {TILE}, {width}", "i32")
-
-
-SIZES = {"double": 8, "float": 4}
-COPY = """define internal void @adc_tile_{size}(
-    ptr noalias %to, ptr noalias %from, i64 %rows, i64 %columns, i64 %width) nounwind {{
-entry:
-  %bytes = mul i64 %columns, {size}
-  %distance = mul i64 %width, {size}
-  br label %row
-row:
-  %i = phi i64 [ 0, %entry ], [ %following, %row ]
-  %start = mul i64 %i, %distance
-  %source = getelementptr i8, ptr %from, i64 %start
-  %first = mul i64 %i, {width}
-  %target = getelementptr i8, ptr %to, i64 %first
-  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %source, i64 %bytes, i1 false)
-  %following = add i64 %i, 1
-  %more = icmp ult i64 %following, %rows
-  br i1 %more, label %row, label %done
-done:
-  ret void
-}}"""
+def _address_of(code: Variables, array: ArrayValue, row: Value, column: Value) -> Value:
+    """The address of an element."""
+    place = code.binary("+", code.binary("*", row, array.shape[1]), column)
+    return code.emit(f"getelementptr {array.type}, {array.data}, {place}", "ptr")
 
 
 def _integer(code: Variables, value: Value) -> Value:

@@ -94,7 +94,9 @@ def test_what_is_no_product_is_left_to_the_loops(source):
         ((1024, 1024, 1024), True),
         ((4096, 256, 256), True),
         ((64, 128, 128, 128), True),
-        ((2**12, 20, 20, 20), False),  # a library runs small cases one by one
+        ((2**12, 20, 20, 20), True),
+        ((2**12, 12, 12, 12), False),  # cases run one by one, each with a call
+        ((32, 32, 32), True),
         ((16, 16, 16), False),  # the loops are as fast
         ((1000, 8, 8, 8), False),
         ((50_000, 50_000, 64), False),  # all pairs of points: they are not to be stored

@@ -20,9 +20,11 @@ from adcompiler.errors import Error
 from adcompiler.lazy import cached_property
 from adcompiler.loopir.nodes import Invoke, UnsupportedError
 from adcompiler.loopir.walk import statements
+from adcompiler.targets.llvm.blas import SYMBOLS
 from adcompiler.targets.llvm.instructions import POLL
 from adcompiler.targets.llvm.limits import HIGHEST_LEVEL, MOST_LIBRARIES
 from adcompiler.targets.llvm.runtime.entry import PYTHON, Code, KernelSource, translated
+from adcompiler.targets.llvm.runtime.gemm import gemm
 from adcompiler.targets.llvm.runtime.inline_cache import fast_path
 from adcompiler.targets.llvm.runtime.polls import polls
 from adcompiler.targets.llvm.runtime.pool import pool as pool_code
@@ -49,7 +51,7 @@ class Native:
 
     @cached_property
     def strided(self) -> Callable[..., Any]:
-        """The function for arrays of any strides; BLAS needs copies."""
+        """The function for arrays of any strides; matrix products need copies."""
         nodes = (s for f in self.source.functions for s in statements(f.body))
         if any(isinstance(s, Invoke) and s.name.startswith(CONTIGUOUS) for s in nodes):
             return self.copied
@@ -146,6 +148,22 @@ def _polls() -> Any:
     return library
 
 
+@cache
+def _tiles(kind: str) -> Any:
+    """The machine code of tiles of matrix products of a type, for the widest vectors of this processor."""
+    return keep_alive(_loaded(gemm(kind, _vector_bits())))
+
+
+def _vector_bits() -> int:
+    """The width of vectors for products, in bits."""
+    from llvmlite import binding as llvm
+
+    features: Mapping[str, bool] = {}
+    with suppress(RuntimeError):  # not available on every system
+        features = llvm.get_host_cpu_features()
+    return 512 if features.get("avx512f") else 256 if features.get("avx2") else 128
+
+
 def keep_alive(library: Any) -> Any:
     """Machine code that is never freed, not even at exit: other threads may be running it."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))  # keeps its linker, too
@@ -178,9 +196,10 @@ def _loaded(code: Code, own: Mapping[str, int] = MappingProxyType({})) -> Any:
 
     host, number = _host(), next(_numbers)
     linker = _linker(number // MOST_LIBRARIES)  # a linker lets LLVM resolve symbols of the process
-    outside = code.externals - {POLL}
+    outside = code.externals - {POLL} - SYMBOLS.keys()
     symbols = {name: llvm.address_of_symbol(name) for name in outside}
     symbols |= {POLL: _polls()[POLL]} if POLL in code.externals else {}
+    symbols |= {name: _tiles(SYMBOLS[name])[name] for name in code.externals & SYMBOLS.keys()}
     if missing := sorted(name for name, address in symbols.items() if not address):
         raise UnsupportedError(f"the C library has no {', '.join(missing)}")
     level = optimisation()
