@@ -14,7 +14,18 @@ from typing import NamedTuple
 from adcompiler.analysis.affine import Linear, linear, linear_constant
 from adcompiler.analysis.intervals import Ranges, facts_of, never_negative, up_to
 from adcompiler.analysis.predicates import ALWAYS, Conditions, facts, join, needed_under, stated
-from adcompiler.ir.bodies import Body, Carried, build, dependents, like, opened, roots_of, varying, with_roots
+from adcompiler.ir.bodies import (
+    Body,
+    Carried,
+    Number,
+    build,
+    dependents,
+    like,
+    opened,
+    roots_of,
+    varying,
+    with_roots,
+)
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Array,
@@ -298,6 +309,7 @@ class _Reads(LoopRewriter):
 
 
 def _is_beyond(side: _Side, places: Sequence[Linear], ranges: Ranges, known: Iterable[Linear]) -> bool:
-    """Whether a place is outside of a bound."""
+    """Whether a place is outside of a bound. Numbers of iterations around the loop are not negative."""
     distance = (side.bound - places[side.axis]) * side.sign - linear_constant(1)
-    return never_negative(distance, ranges, known)
+    outer = [linear(a) for a in distance.atoms if isinstance(a, Read) and isinstance(a.array, Number)]
+    return never_negative(distance, ranges, [*known, *outer])

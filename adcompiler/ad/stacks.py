@@ -242,6 +242,8 @@ def _computed_axes(array: Array) -> int:
     not count."""
     if isinstance(array, Input | Item):
         return 0
+    if not array.elements:  # a library routine, which goes over all of its operands
+        return max(sum(map(_is_long, a.shape)) for a in (array, *arrays_read(array)))
     long = {k for k, n in enumerate(array.domain) if _is_long(n)}
     most, body = 0, array.elements[-1]
     while isinstance(body, Select):

@@ -37,9 +37,20 @@ from adcompiler.lazy_dataclass import dataclass
 _numbers = count(1_000_000)
 
 
+class Number(Input):
+    """A placeholder of the number of an iteration, which is never negative."""
+
+    __slots__ = ()
+
+
 def fresh(dtype: Dtype, shape: Sequence[Element]) -> Input:
     """A placeholder: an input unlike any other."""
     return Input(-next(_numbers), dtype, tuple(shape))
+
+
+def fresh_number() -> Number:
+    """A placeholder of the number of an iteration."""
+    return Number(-next(_numbers), "i64", ())
 
 
 def like(array: Array) -> Input:
@@ -120,7 +131,8 @@ def opened(loop: Loop, places: Mapping[Array, Array] | None = None) -> Body:
     inits, scanned = len(loop.inits), len(loop.scanned)
     new: dict[Array, Array] = dict(zip(others[inits + scanned :], loop.consts, strict=True))
     new |= places or {}
-    new |= {s: standing(s, new) for s in (step, *others[: inits + scanned]) if s not in new}
+    new.setdefault(step, fresh_number())
+    new |= {s: standing(s, new) for s in others[: inits + scanned] if s not in new}
     rows = tuple((a, new[s]) for a, s in zip(loop.scanned, others[inits:], strict=False))
     roots = Replace(new).run(loop.roots)
     carried = tuple(
@@ -133,9 +145,13 @@ def opened(loop: Loop, places: Mapping[Array, Array] | None = None) -> Body:
 
 
 def const_places(loop: Loop) -> dict[Array, Array]:
-    """A placeholder for the slot of each const of a loop."""
+    """A placeholder for the slot of each const of a loop. That of a number of an outer iteration is one too."""
     slots = loop.const_slots
-    lengths: dict[Array, Array] = {slot: like(slot) for slot in slots if not slot.rank}
+    lengths: dict[Array, Array] = {
+        slot: fresh_number() if isinstance(const, Number) else like(slot)
+        for slot, const in zip(slots, loop.consts, strict=True)
+        if not slot.rank
+    }
     return {slot: lengths[slot] if slot in lengths else standing(slot, lengths) for slot in slots}
 
 

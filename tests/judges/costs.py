@@ -14,6 +14,7 @@ from judges.subject import GRADIENT, JOINT, PRODUCT, VALUE, Subject, UnknownErro
 from adcompiler.ir.nodes import Accumulate, Element, Read, Reduce
 from adcompiler.ir.walk import elements_of
 from adcompiler.kernels.emit.traffic import Counted, Space, Work
+from adcompiler.kernels.schedule.numbers import stood
 from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence
 from adcompiler.ops.costs import INSTRUCTIONS, weight
 from adcompiler.ops.table import TABLE
@@ -80,6 +81,7 @@ class _Counted(Counted):
         super().recurrence(work, rec, around)
 
     def value(self, work: Work, element: Element, space: Space) -> np.ndarray:
+        element = stood(element, self.stands)
         found = super().value(work, element, space)
         unknown = {e.array for e in elements_of((element,)) if isinstance(e, Read)} - self.values.keys()
         return np.full(1, max(self.sizes, default=1)) if unknown else found

@@ -35,6 +35,7 @@ from adcompiler.kernels.limits import (
 )
 from adcompiler.kernels.routines.library import TERMS, TILE
 from adcompiler.kernels.schedule.materialise import Scheduled
+from adcompiler.kernels.schedule.numbers import stood
 from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence, Schedule, Task, tasks_of
 from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.costs import CHEAP, CHEAP_NANOSECONDS, INSTRUCTIONS, NOMINAL_LENGTH, is_costly, weight
@@ -101,6 +102,7 @@ class Counted:
         self, func: Func, labels: Mapping[Array, str], sizes: Sequence[int], values: Mapping[Array, Any]
     ) -> None:
         self.func, self.labels, self.sizes, self.values = func, labels, sizes, dict(values)
+        self.stands: dict[Array, Array] = {}  # what placeholders of program loops stand for
 
     def item(self, item: Loop | Task) -> Work:
         """The work of an item of the kernel."""
@@ -211,6 +213,7 @@ class Counted:
         length = np.ones(1, np.int64) if loop.length is None else self.value(work, loop.length, around)
         work.exact = work.exact and loop.length is not None
         work.in_order = True
+        self.stands |= zip(rec.consts, loop.consts, strict=True)
         iterations = around.inside(rec.number, np.zeros(1, np.int64), length)
         name = "a while loop, one iteration" if loop.length is None else self.named(loop.length)
         work.loops.append(f"{name} = {iterations.iterations / max(around.iterations, 1):,.0f} in order")
@@ -271,6 +274,7 @@ class Counted:
 
     def value(self, work: Work, element: Element, space: Space) -> np.ndarray:
         """An integer at the points of a space; a nominal one if arrays decide it."""
+        element = stood(element, self.stands)
         reads = {e.array for e in elements_of((element,)) if isinstance(e, Read)}
         if not reads <= self.values.keys() or not all(a in space.index for a in element.axes):
             work.exact = False

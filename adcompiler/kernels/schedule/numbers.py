@@ -40,8 +40,6 @@ UNKNOWN = Numbers(count())
 
 def stood(element: Element, stands: Mapping[Array, Array]) -> Element:
     """An element with the numbers that it reads, if these follow from the loops around."""
-    if not stands:
-        return element
 
     def known(element: Element) -> Element:
         array: Array | None = element.array if isinstance(element, Read) else None
