@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import NamedTuple
+from itertools import combinations
+from typing import NamedTuple, TypeVar
 
+from adcompiler.ad.limits import MOST_CONDITIONS
 from adcompiler.ir.nodes import Apply, Const, Element, Index, Select, const, is_const, select
 from adcompiler.ir.walk import operands, substitute
 from adcompiler.lazy import WeakMemo
@@ -20,6 +22,8 @@ from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply
 
 TRUE = const(True, "bool")
+K = TypeVar("K")
+Cube = Mapping[Element, bool]  # conditions, each of which must hold or must not
 
 
 class Guarded(NamedTuple):
@@ -153,11 +157,98 @@ def _place(condition: Element, axis: int, lengths: Mapping[int, Element]) -> Ele
     return next((y for x, y in sides if x is Index(axis) and y.axes.isdisjoint(lengths)), None)
 
 
+def joined(pairs: Sequence[tuple[Element, K]]) -> list[tuple[Element, K]]:
+    """Pairs of a guard and what it guards; those of equal values in different branches become one."""
+    guards: dict[K, list[Element]] = {}
+    for guard, value in pairs:
+        guards.setdefault(value, []).append(guard)
+    wholes = {value: united(own) for value, own in guards.items() if len(own) > 1}
+    made = [(g if (whole := wholes.get(value)) is None else whole, value) for g, value in pairs]
+    return [pair for k, pair in enumerate(made) if wholes.get(pair[1]) is None or made.index(pair) == k]
+
+
+def united(guards: Sequence[Element]) -> Element | None:
+    """Where any of several guards holds, if at most one of them does at any point; else None.
+
+    What is stored at one place in both branches of a condition is unchanged at all others: four guards become
+    `not (i == k and j == m)`.
+    """
+    cubes = [_literals(g) for g in dict.fromkeys(guards)]
+    atoms = {atom for cube in cubes for atom in cube}
+    apart = all(_are_apart(one, other) for one, other in combinations(cubes, 2))
+    if len(cubes) < len(guards) or len(atoms) > MOST_CONDITIONS or not apart:
+        return None
+    shared = {a: holds for a, holds in cubes[0].items() if all(c.get(a) == holds for c in cubes)}
+    inside, outside = _cases([{a: h for a, h in c.items() if a not in shared} for c in cubes])
+    more: Element = TRUE
+    if outside:
+        more = _any_of(inside) if len(inside) < len(outside) else negation(_any_of(outside))
+    return within(_all_of(shared), more)
+
+
+def _literals(guard: Element) -> Cube:
+    """The conditions of a guard."""
+    parts = [] if guard is TRUE else operands(guard, "logical_and")
+    negations = [isinstance(p, Apply) and p.op == "logical_not" for p in parts]
+    return {p.args[0] if is_not else p: not is_not for p, is_not in zip(parts, negations, strict=True)}
+
+
+def _are_apart(one: Cube, other: Cube) -> bool:
+    """Whether no point has both."""
+    return any(other.get(atom, holds) != holds for atom, holds in one.items())
+
+
+def _cases(cubes: Sequence[Cube]) -> tuple[list[Cube], list[Cube]]:
+    """The points where any of the cubes holds, and all others, as cubes."""
+    if not all(cubes):
+        return [{}], []
+    atom = next((a for cube in cubes for a in cube), None)
+    if atom is None:
+        return [], [{}]
+    sides = []
+    for holds in (True, False):
+        rest = [c for c in cubes if c.get(atom, holds) == holds]
+        sides.append(_cases([{a: h for a, h in c.items() if a is not atom} for c in rest]))
+    (yes_in, yes_out), (no_in, no_out) = sides
+    if (yes_in, yes_out) == (no_in, no_out):
+        return yes_in, yes_out
+    inside = [_with(atom, True, c) for c in yes_in] + [_with(atom, False, c) for c in no_in]
+    outside = [_with(atom, True, c) for c in yes_out] + [_with(atom, False, c) for c in no_out]
+    return inside, outside
+
+
+def _with(atom: Element, holds: bool, cube: Cube) -> Cube:
+    return {atom: holds, **cube}
+
+
+def _any_of(cubes: Sequence[Cube]) -> Element:
+    return either(map(_all_of, cubes))
+
+
+def _all_of(cube: Cube) -> Element:
+    return conjunction(atom if holds else negation(atom) for atom, holds in cube.items())
+
+
 def total(parts: Sequence[tuple[Element, Element]]) -> tuple[Element, Element]:
     """The union of the guards and the sum of the values of (guard, value) pairs."""
+    parts = joined(parts)
     guard = either(g for g, _ in parts)
-    values = [value if g is guard else mask(value, g) for g, value in parts]
-    return guard, reduce(lambda a, b: apply("add", a, b), values)
+    return guard, masked_sum(parts, guard)
+
+
+def masked_sum(parts: Iterable[tuple[Element, Element]], guard: Element) -> Element:
+    """The sum of the values of (guard, value) pairs, each zero outside of its guard, where `guard` holds.
+    Values under one guard are added before it masks them: numbers are then added once, not at each point."""
+    by_guard: dict[Element, list[Element]] = {}
+    for g, value in parts:
+        by_guard.setdefault(g, []).append(value)
+    sums = [plus(values) if g is guard else mask(plus(values), g) for g, values in by_guard.items()]
+    return plus(sums)
+
+
+def plus(values: Iterable[Element]) -> Element:
+    """The sum of some values, in order."""
+    return reduce(lambda a, b: apply("add", a, b), values)
 
 
 def support(element: Element) -> Element | None:
@@ -186,7 +277,16 @@ def within(guard: Element, inner: Element) -> Element:
 
 def mask(value: Element, guard: Element) -> Element:
     """`value` where `guard` holds, else zero."""
-    return value if guard is TRUE else select(guard, value, const(0, value.dtype))
+    if guard is TRUE or _is_masked(value, frozenset(operands(guard, "logical_or"))):
+        return value
+    return select(guard, value, const(0, value.dtype))
+
+
+def _is_masked(value: Element, guards: frozenset[Element]) -> bool:
+    """Whether a value is a sum of terms that are zero but where one of the guards holds."""
+    terms = operands(value, "add")
+    guarded = [t for t in terms if isinstance(t, Select) and is_const(t.otherwise, 0)]
+    return len(guarded) == len(terms) and guards.issuperset(t.guard for t in guarded)
 
 
 def _parts(guard: Element) -> tuple[Element, Element]:

@@ -1,6 +1,7 @@
 """Thresholds of differentiation: the unit of each, why it has this value, and what grows if it is larger."""
 
 # Conditions of the reads of an array, beyond which it counts as always read; the guard has all of them.
+# Conditions of the guards of one value, which are united by cases: compile time is exponential.
 MOST_CONDITIONS = 8
 
 # Factors that are written out for each other's derivative: work is the square of it, without two scans.

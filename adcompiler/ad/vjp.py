@@ -11,11 +11,23 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from functools import reduce as fold_left
 from typing import NamedTuple
 
 from adcompiler.ad.custom_rules import reverse as reverse_ruled
-from adcompiler.ad.guards import TRUE, Guarded, both, either, mask, negation, pinned, support, within
+from adcompiler.ad.guards import (
+    TRUE,
+    Guarded,
+    both,
+    either,
+    joined,
+    mask,
+    masked_sum,
+    negation,
+    pinned,
+    plus,
+    support,
+    within,
+)
 from adcompiler.ad.guards import total as sum_of
 from adcompiler.ad.library import pull
 from adcompiler.ad.loops import reverse
@@ -141,10 +153,6 @@ def _whole(total: Guarded | None, array: Array) -> Array | None:
     return made
 
 
-def _sum(values: Sequence[Element]) -> Element:
-    return fold_left(lambda a, b: apply("add", a, b), values)
-
-
 def _shared(shape: Shape, element: Element) -> Element:
     """`element` as a read of an array over only those axes of `shape` that it depends on."""
     if isinstance(element, Read | Const):
@@ -235,6 +243,7 @@ class _Body:
         """
         if not pending:
             return []
+        pending = [Contribution(g, *c) for g, c in joined([(c.guard, (c.scope, c.value)) for c in pending])]
         guard = either(c.guard for c in pending)
         scope = element.axes | guard.axes
         if all(scope <= c.scope for c in pending):
@@ -249,11 +258,11 @@ class _Body:
     def gathered(self, guard: Element, group: list[Contribution], element: Element) -> Contribution:
         """The sum of a group under `guard`: first within each scope, then over axes."""
         scope = element.axes | guard.axes
-        by_scope: dict[Scope, list[Element]] = defaultdict(list)
+        by_scope: dict[Scope, list[tuple[Element, Element]]] = defaultdict(list)
         for c in group:
-            by_scope[c.scope].append(c.value if c.guard is guard else mask(c.value, c.guard))
-        terms = [self.summed(_sum(values), made, scope) for made, values in by_scope.items()]
-        total = _sum(terms)
+            by_scope[c.scope].append((c.guard, c.value))
+        terms = [self.summed(masked_sum(parts, guard), made, scope) for made, parts in by_scope.items()]
+        total = plus(terms)
         of = element.array if isinstance(element, Read) else element
         gathered((total,), [c.value for c in group], of)
         return Contribution(guard, scope, total)

@@ -7,6 +7,9 @@ import pytest
 from programs.ir_evaluated import backends, orders, program, reference
 
 import adcompiler as adc
+from adcompiler.ad.guards import TRUE, conjunction, negation, united
+from adcompiler.ir.nodes import Index, const
+from adcompiler.ops.build import apply
 
 SQRT = """
     func @sqrt(%x: f64[n], %y: f64[n]) -> (%r: f64[n]) {
@@ -115,3 +118,16 @@ def test_loops_that_end_before_they_begin_have_no_iterations():
     compiled, judge = (adc.grad(adc.compile(source, backend=b)) for b in ("cpu", "numpy"))
     for found, expected in zip(compiled(*args), judge(*args), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_equal_values_in_different_branches_have_one_guard():
+    """A store at [2, 3] in both branches of a condition leaves the rest as it is."""
+    row, column, branch = (apply("equal", Index(k), const(k + 2, "i64")) for k in range(3))
+    unchanged = [
+        conjunction((b, *rest))
+        for b in (branch, negation(branch))
+        for rest in ((negation(row),), (row, negation(column)))
+    ]
+    assert united(unchanged) is negation(conjunction((row, column)))
+    assert united([branch, negation(branch)]) is TRUE
+    assert united([row, column]) is None, "both may hold"
