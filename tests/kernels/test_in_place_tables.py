@@ -87,6 +87,15 @@ def test_no_iteration_copies_a_table(name: str) -> None:
     assert copies(gradient.show("kernel")) <= between
 
 
+def test_the_adjoint_of_a_part_of_a_row_is_stored_in_that_part() -> None:
+    """Both branches store L[i, j], which L[i, :j] and L[j, :j] decide: no iteration goes along whole rows."""
+    gradient = adc.grad(adc.compile(FACTOR))
+    gradient(*PROGRAMS["factor"][1])
+    inner = [line for line in gradient.show("kernel").splitlines() if line.startswith(" " * 12 + "for ")]
+    assert inner
+    assert not any("uint64(n)" in line for line in inner)
+
+
 @pytest.mark.slow_when(lambda name: name in ("elimination", "forward algorithm"))
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_values_and_derivatives_of_two_orders(name: str) -> None:

@@ -8,6 +8,9 @@ else is a new array, which may replace the old one if nothing reads the old one 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import replace
+from math import copysign
+from types import MappingProxyType
 
 from adcompiler.analysis.affine import Linear, linear, linear_constant
 from adcompiler.analysis.intervals import facts_of, never_negative
@@ -22,18 +25,22 @@ from adcompiler.ir.nodes import (
     Index,
     Map,
     Read,
+    Select,
+    Shape,
     closed,
     const,
-    element_of,
     identity,
     is_const,
+    select,
 )
+from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import (
     arrays_of,
     arrays_read,
     elements_of,
     is_computed,
     postorder,
+    read_by,
     rewrite,
     substitute,
 )
@@ -44,7 +51,9 @@ from adcompiler.ops.build import apply
 from adcompiler.passes.algebra.fold import folded
 
 ZERO: Element = const(0, "i64")
+WHOLE: Mapping[int, AxisRange] = MappingProxyType({})
 Bound = tuple[str, Element]  # "start" or "stop", and its value
+Places = tuple[Element | None, ...]  # of each axis; None for all of it
 
 
 @dataclass(frozen=True)
@@ -99,28 +108,34 @@ def in_place(slot: Array, result: Array, numbers: Numbers = UNKNOWN) -> InPlace 
 
 
 def stores(slot: Array, result: Array, numbers: Numbers) -> list[CarriedStore] | None:
-    """The stores that turn `slot` into `result`; None if it differs at more than a few places. `numbers` are
-    those of the iterations around."""
+    """The stores that turn `slot` into `result`, in order; None if it differs at more than a few places.
+    `numbers` are those of the iterations around."""
     if not isinstance(result, Map) or not result.rank:
         return None
     found: list[CarriedStore] = []
-    work: list[tuple[tuple[Element | None, ...], Element]] = [((None,) * result.rank, result.body)]
+    whole = _seen_through(slot, result.body)
+    marked = _marked(whole)
+    work: list[tuple[Places, Element]] = [((None,) * result.rank, marked)]
     while work:
         indices, body = work.pop()
         split = _split(slot, indices, body)
-        if split is None:
-            if all(i is None for i in indices):
-                part = _part(slot, result, numbers)
-                return None if part is None else [part]
-            found.append(_store(result, indices, body))
-        else:
-            axis, places = split
-            for place in places:
-                there = (*indices[:axis], place, *indices[axis + 1 :])
-                work.append((there, folded(substitute(body, {axis: place}), numbers.ranges, numbers.stood)))
+        part = _part(slot, result.shape, indices, body, numbers) if split is None else None
+        axis, places = split or (0, [])
+        if part is not None:
+            axis, places, store = part
+            found.append(store)
+        elif split is None and all(i is None for i in indices):
+            return None
+        elif split is None:
+            found.append(_stored(result.shape, indices, body))
+        for place in places:
+            there = (*indices[:axis], place, *indices[axis + 1 :])
+            work.append((there, folded(substitute(body, {axis: place}), numbers.ranges, numbers.stood)))
         if len(found) + len(work) > MOST_STORES:
             return None
-    return found
+    # A part includes places that have stores of their own, with more indices: these come later.
+    found.sort(key=lambda store: sum(isinstance(i, Element) for i in store.indices))
+    return found if marked is whole else [replace(s, array=_settled(s.array)) for s in found]
 
 
 def _split(slot: Array, indices: Sequence[Element | None], body: Element) -> tuple[int, list[Element]] | None:
@@ -196,41 +211,99 @@ def _without_zeros(element: Element) -> Element:
     return element
 
 
+def _marked(body: Element) -> Element:
+    """A body whose sums have -0 instead of 0 for terms whose conditions do not hold: x + -0 is x."""
+    if any(_is_negative_zero(e) for e in elements_of((body,))):
+        return body
+
+    def visit(element: Element) -> Element:
+        if isinstance(element, Apply) and element.op == "add" and is_float(element.dtype):
+            return apply("add", *(_masked(a) for a in element.args))
+        return element
+
+    return rewrite((body,), visit)[0]
+
+
+def _settled(array: Array) -> Array:
+    """An array without such zeros."""
+    return closed(array.shape, _unmarked(array.body)) if isinstance(array, Map) else array
+
+
+def _unmarked(body: Element) -> Element:
+    """A body that is 0 where no condition of its terms holds."""
+    if isinstance(body, Apply) and body.op == "add":
+        first, *rest = body.args
+        return apply("add", _unmarked(first), *rest)
+    if isinstance(body, Select):
+        return select(body.guard, _unmarked(body.then), _unmarked(body.otherwise))
+    return const(0.0, body.dtype) if _is_negative_zero(body) else body
+
+
+def _masked(term: Element) -> Element:
+    if not isinstance(term, Select):
+        return term
+    zero, none = const(0.0, term.dtype), const(-0.0, term.dtype)
+    return select(term.guard, *(none if side is zero else side for side in (term.then, term.otherwise)))
+
+
+def _is_negative_zero(element: Element) -> bool:
+    return is_const(element, 0) and copysign(1.0, element.value) < 0
+
+
 def _unchanged(slot: Array, indices: Sequence[Element | None]) -> Element:
     own = identity(slot.shape)
     return Read(slot, tuple(own[k] if i is None else i for k, i in enumerate(indices)))
 
 
-def _store(result: Map, indices: tuple[Element | None, ...], body: Element) -> CarriedStore:
+def _stored(
+    shape: Shape, indices: Places, body: Element, ranges: Mapping[int, AxisRange] = MappingProxyType({})
+) -> CarriedStore:
+    """The store of a body at places, over all of the other axes or over `ranges` of them."""
     free = [k for k, i in enumerate(indices) if i is None]
     moved: dict[int, Element] = {k: Index(p) for p, k in enumerate(free)}
-    return CarriedStore(
-        indices, closed(tuple(result.shape[k] for k in free), folded(substitute(body, moved)))
-    )
+    lengths = [shape[k] for k in free]
+    places: list[Element | AxisRange | None] = list(indices)
+    for k, part in ranges.items():
+        places[k] = part
+        moved[k] = apply("add", moved[k], part.start)
+        lengths[free.index(k)] = part.length
+    value = folded(substitute(body, moved))
+    return CarriedStore(tuple(places), closed(tuple(lengths), value))
 
 
-def _part(slot: Array, result: Map, numbers: Numbers) -> CarriedStore | None:
-    """The store of a part of one axis with bounds that the iteration computes, if nothing else changes."""
-    own, body = element_of(slot), _seen_through(slot, result.body)
-    for axis, size in enumerate(result.shape):
-        found = {e: side for e in elements_of((body,)) if (side := _side(e, axis)) is not None}
+def _part(
+    slot: Array, shape: Shape, indices: Places, body: Element, numbers: Numbers
+) -> tuple[int, list[Element], CarriedStore] | None:
+    """An axis, the store of a part of it with bounds that the iteration computes, and places on it that have
+    stores of their own, if nothing else changes."""
+    own = _unchanged(slot, indices)
+    for axis, size in enumerate(shape):
+        if indices[axis] is not None:
+            continue
+        places, rest = _places(body, axis), _elsewhere(body, axis)
+        found = {e: side for e in elements_of((rest,)) if (side := _side(e, axis)) is not None}
         bounds = {side for side in found.values() if side not in (("start", ZERO), ("stop", size))}
         computed = any(bound.axes or is_computed(bound) for _, bound in bounds)
         if not computed or len(bounds) > len(dict(bounds)):
             continue
         kinds = {kind for kind, _ in bounds}
-        cases = [_where(body, found, bounds, false) for false in (kinds, *({k} for k in kinds))]
-        if any(rewrite((case,), _without_zeros)[0] is not own for case in cases):
+        cases = [_where(rest, found, bounds, false) for false in (kinds, *({k} for k in kinds))]
+        if not all(_is_surely(rewrite((case,), _without_zeros)[0], own) for case in cases):
             continue
         ends = dict(bounds)
         start = _larger(ends.get("start", ZERO), ZERO, numbers)
         stop = _smaller(ends.get("stop", size), size, numbers)
         length = _larger((linear(stop) - linear(start)).element(), ZERO, numbers)
-        inside = substitute(_where(body, found, bounds, set()), {axis: apply("add", Index(axis), start)})
-        shape = (*result.shape[:axis], length, *result.shape[axis + 1 :])
-        places = tuple(AxisRange(start, length) if k == axis else None for k in range(result.rank))
-        return CarriedStore(places, closed(shape, folded(inside)))
+        inside = _where(rest, found, bounds, set())
+        length = _known_length(length, inside, numbers)
+        return axis, places, _stored(shape, indices, inside, {axis: AxisRange(start, length)})
     return None
+
+
+def _known_length(length: Element, body: Element, numbers: Numbers) -> Element:
+    """A length as it stands in the shape of an array that a body reads, so that one loop computes both."""
+    shapes = (n for a in read_by((body,)) for n in a.shape)
+    return next((n for n in shapes if linear(numbers.stood(n)) == linear(numbers.stood(length))), length)
 
 
 def _is_sure(form: Linear, numbers: Numbers) -> bool:
