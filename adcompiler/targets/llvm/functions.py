@@ -588,7 +588,7 @@ class Function(Variables):
         self.stack.append(f"%own_{name} = alloca [{count} x {self.arrays[name].stored}], align 64")
 
     def from_heap(self, name: str, lengths: Sequence[Value], kind: str) -> None:
-        """Allocate an array of computed lengths; the name's earlier memory is freed.
+        """Allocate an array of computed lengths; the name's earlier memory is used again if large enough.
 
         If allocation fails, the function gives up.
         """
@@ -598,18 +598,23 @@ class Function(Variables):
         slots = [f"{place}_{d}" for d in range(len(lengths))]
         if place[1:] not in self.held:
             self.held.append(place[1:])
-            self.stack += [f"{slot} = alloca i64" for slot in slots]
+            self.stack += [f"{slot} = alloca i64" for slot in (*slots, f"{place}_more")]
+            self.stack.append(f"store i64 0, ptr {place}_more")  # one more than the bytes of the memory
         size = literal(BYTES[kind])
         for slot, n in zip(slots, lengths, strict=True):
             self.lines.append(f"store {n}, ptr {slot}")
             size = self.product(size, n)
-        self.free(name)
-        data = self.call("PyMem_RawMalloc", "ptr", [size])
-        self.lines.append(f"store {data}, ptr {place}")
-        with self.when(self.emit(f"icmp eq {data}, null", "i1")):
-            self.gives_up = True
-            self.lines.append("br label %given_up")
-            self.begin(f"{self.label()}_never")
+        more = self.emit(f"load i64, ptr {place}_more", "i64")
+        with self.when(self.emit(f"icmp uge {size}, {more.text}", "i1")):
+            self.free(name)
+            data = self.call("PyMem_RawMalloc", "ptr", [size])
+            self.lines.append(f"store {data}, ptr {place}")
+            more = self.emit(f"add {size}, 1", "i64")
+            self.lines.append(f"store {more}, ptr {place}_more")
+            with self.when(self.emit(f"icmp eq {data}, null", "i1")):
+                self.gives_up = True
+                self.lines.append("br label %given_up")
+                self.begin(f"{self.label()}_never")
 
     def free(self, name: str) -> None:
         """Free the memory of an array, if it has any."""
