@@ -145,7 +145,7 @@ def opened(loop: Loop, places: Mapping[Array, Array] | None = None) -> Body:
 
 
 def const_places(loop: Loop) -> dict[Array, Array]:
-    """A placeholder for the slot of each const of a loop. That of a number of an outer iteration is one too."""
+    """A placeholder for the slot of each const of a loop. That of an outer number is one too."""
     slots = loop.const_slots
     lengths: dict[Array, Array] = {
         slot: fresh_number() if isinstance(const, Number) else like(slot)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import MappingProxyType
 
 from adcompiler.ir.nodes import Apply, Element
 from adcompiler.ir.walk import postorder
@@ -34,10 +35,13 @@ CHEAP_NANOSECONDS, COSTLY_NANOSECONDS = 0.1, 1.0  # nominal nanoseconds of an op
 
 WEIGHT = round(COSTLY_NANOSECONDS / CHEAP_NANOSECONDS)  # operations that a costly one counts as
 
+# Instructions that take as long as a few simple operations.
+FEW = MappingProxyType({"fma": 2, "floor": 2, "ceil": 2, "trunc": 2, "sign": 3})
+
 
 def weight(op: str) -> int:
     """The operations that one counts as: nominal ones for what is costly."""
-    return 2 if op == "fma" else 1 if op in CHEAP else WEIGHT
+    return 1 if op in CHEAP else FEW.get(op, WEIGHT)
 
 
 def nanoseconds(element: Element) -> float:

@@ -32,6 +32,11 @@ FINAL = {  # loops that save a number for each element at most
     "slices": """
     for k in range(n - 1):
         T[k + 1:, k] = T[k + 1:, k] * T[k, k] + sin(T[k, k + 1:])""",
+    "rows of an outer iteration": """
+    for k in range(n):
+        for i in range(k + 1, n):
+            for j in range(k, n):
+                T[i, j] -= sin(T[k, j]) * x[i, k]""",
     "not stored yet": """
     for i in range(n - 1):
         T[i, :] = T[i, :] * T[i + 1, :]""",

@@ -56,3 +56,14 @@ def test_a_recursion_with_three_inner_loops_has_second_derivatives():
     data = residuals**2, np.sign(residuals), np.zeros(5), 1, 0, 1, 5, 1.0, bounds
     f = adc.function(garch, backend="numpy")
     assert adc.check_grad(f, np.array([0.1, 0.1, 0.8]), *data, order=2, wrt=0) < 1e-6
+
+
+def test_library_routines_in_inner_loops():
+    """A sort in an inner loop counts among what the outer iteration might compute again."""
+    source = """
+    def f(x: f64[n], w):
+        for i in range(1, n):
+            for k in range(n):
+                w += w * tanh(quantile(x[k % n :: -1], 0.3)) / i
+        return w"""
+    adc.check_grad(adc.compile(source, backend="numpy"), np.array([0.3, 0.5, -0.7]), 0.4, order=2)

@@ -6,14 +6,15 @@ program computes count as the longest that it is given.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import prod
 
 import numpy as np
 from judges.subject import GRADIENT, JOINT, PRODUCT, VALUE, Subject, UnknownError
 
-from adcompiler.ir.nodes import Accumulate, Element, Read, Reduce
+from adcompiler.ir.nodes import Accumulate, Call, Element, Read, Reduce
 from adcompiler.ir.walk import elements_of
-from adcompiler.kernels.emit.traffic import Counted, Space, Work
+from adcompiler.kernels.emit.traffic import ONCE, Counted, Space, Work
 from adcompiler.kernels.schedule.numbers import stood
 from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence
 from adcompiler.ops.costs import INSTRUCTIONS, weight
@@ -61,10 +62,30 @@ def work(subject: Subject, what: str, scale: int) -> float:
     return counted.elements + sum(n * weight(op) for part in parts for (op, _), n in part.operations.items())
 
 
+# The multiplications, and as many additions, of routines on a matrix of n rows and one of m columns.
+ROUTINES: dict[str, Callable[[float, float], float]] = {
+    "lu": lambda n, _: n**3 / 3,
+    "cholesky": lambda n, _: n**3 / 6,
+    "solve": lambda n, m: n**2 * m,
+    "solve_transposed": lambda n, m: n**2 * m,
+    "triangular": lambda n, m: n**2 * m / 2,
+    "triangular_transposed": lambda n, m: n**2 * m / 2,
+}
+
+
 class _Counted(Counted):
-    """Counts elements too, in the iterations of loops as well."""
+    """Counts elements too, in the iterations of loops as well, and what library routines do."""
 
     elements = 0.0
+
+    def call(self, work: Work, call: Call, around: Space) -> None:
+        super().call(work, call, around)
+        if call.op in ROUTINES:
+            rows, columns = (float(self.value(work, n, ONCE)[0]) for n in call.shape[-2:])
+            cases = prod(float(self.value(work, n, ONCE)[0]) for n in call.cases)
+            points = round(around.iterations * cases * ROUTINES[call.op](rows, columns))
+            work.operations["multiply", call.dtype] += points
+            work.operations["add", call.dtype] += points
 
     def nest(self, work: Work, loop: Loop, around: Space) -> None:
         spaces: list[tuple[int, Space]] = []
