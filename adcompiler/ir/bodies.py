@@ -174,7 +174,7 @@ def build(body: Body) -> Built:
     unchanged: dict[Array, Array] = {}
     given = body.carried
     while any(c.result is c.slot for c in body.carried):
-        body = _without_unchanged(body, unchanged)
+        body = without_unchanged(body, unchanged)
     loop = _closed(_with_rows(body))
     items = iter(loop.items)
     finals = tuple(unchanged[c.slot] if c.slot in unchanged else next(items) for c in given)
@@ -211,8 +211,9 @@ def replaced(body: Body, new: Mapping[Array, Array]) -> Body:
     return with_roots(body, roots, carried, rows)
 
 
-def _without_unchanged(body: Body, unchanged: dict[Array, Array]) -> Body:
-    """A body that reads what it would carry unchanged where that comes from."""
+def without_unchanged(body: Body, unchanged: dict[Array, Array]) -> Body:
+    """A body that reads what it would carry unchanged where that comes from; `unchanged` gets the slots of
+    these values with where they come from."""
     same = {c.slot: c.init for c in body.carried if c.result is c.slot}
     unchanged.update(same)
     kept = [c for c in body.carried if c.slot not in same]

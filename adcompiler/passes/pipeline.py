@@ -27,13 +27,14 @@ from adcompiler.passes.arrays.transpose import transpose
 from adcompiler.passes.arrays.unroll import lanes, unroll
 from adcompiler.passes.recurrences.accumulators import accumulators
 from adcompiler.passes.recurrences.distribute import distribute
+from adcompiler.passes.recurrences.last_iterations import last_iterations
 from adcompiler.passes.recurrences.loop_invariant import hoist_loop_invariants
 from adcompiler.passes.recurrences.stores import stores
 from adcompiler.passes.recurrences.sums import sums
 
 Pass = Callable[[Func], Func]
 
-SIMPLIFY: tuple[Pass, ...] = (fold, stabilised, sums, stores, prune)
+SIMPLIFY: tuple[Pass, ...] = (fold, stabilised, sums, stores, last_iterations, prune)
 OPTIMISE: tuple[Pass, ...] = (
     *(inline_rules, accumulators, strict, pick, fold, prune, inline, contract, transpose, fold, prune),
 )

@@ -28,6 +28,7 @@ from adcompiler.ir.nodes import (
     Read,
     Select,
     Size,
+    closed,
     const,
     element_of,
     identity,
@@ -164,7 +165,7 @@ def _stored(init: Array, stores: Sequence[_Store], length: Element, every: Mappi
         )
         where = within(store.met(length, init.shape[store.axis]), guard)
         body = value if where is TRUE else select(where, value, body)
-    return Map(init.shape, body)
+    return closed(init.shape, body)
 
 
 def _stores_of(carried: Carried, body: Body, inside: set[Array]) -> list[_Store] | None:
