@@ -36,7 +36,7 @@ FINAL = {  # loops that save a number for each element at most
     for k in range(n):
         for i in range(k + 1, n):
             for j in range(k, n):
-                T[i, j] -= sin(T[k, j]) * x[i, k]""",
+                T[i, j] -= T[k, j] * x[i, k]""",
     "not stored yet": """
     for i in range(n - 1):
         T[i, :] = T[i, :] * T[i + 1, :]""",

@@ -95,19 +95,19 @@ class InPlace:
         return [*(store.array for store in self.stores), *(() if self.base is None else (self.base,))]
 
 
-def in_place(slot: Array, result: Array, numbers: Numbers = UNKNOWN) -> InPlace | None:
+def in_place(slot: Array, result: Array, rows: bool, numbers: Numbers = UNKNOWN) -> InPlace | None:
     """The stores that make `result` of a carried value or of what an inner loop made of it; None if there are
-    none."""
-    if (found := stores(slot, result, numbers)) is not None:
+    none. `rows` says whether an iteration may allocate rows of any length, and so store parts of rows."""
+    if (found := stores(slot, result, rows, numbers)) is not None:
         return InPlace(tuple(found))
     for base in arrays_read(result) if isinstance(result, Map) and result.rank else ():
         fits = isinstance(base, Item) and (base.shape, base.dtype) == (slot.shape, slot.dtype)
-        if fits and (found := stores(base, result, numbers)) is not None:
+        if fits and (found := stores(base, result, rows, numbers)) is not None:
             return InPlace(tuple(found), base)
     return None
 
 
-def stores(slot: Array, result: Array, numbers: Numbers) -> list[CarriedStore] | None:
+def stores(slot: Array, result: Array, rows: bool, numbers: Numbers) -> list[CarriedStore] | None:
     """The stores that turn `slot` into `result`, in order; None if it differs at more than a few places.
     `numbers` are those of the iterations around."""
     if not isinstance(result, Map) or not result.rank:
@@ -120,6 +120,8 @@ def stores(slot: Array, result: Array, numbers: Numbers) -> list[CarriedStore] |
         indices, body = work.pop()
         split = _split(slot, indices, body)
         part = _part(slot, result.shape, indices, body, numbers) if split is None else None
+        if part is not None and not rows and (part[1] or any(i is not None for i in indices)):
+            part = None
         axis, places = split or (0, [])
         if part is not None:
             axis, places, store = part

@@ -204,7 +204,9 @@ def _recurrence(loop: loop_node.Loop, numbers: Numbers, style: Style) -> Recurre
     rows = tuple(fresh(a.dtype, (a.shape[0], *r.shape)) for a, r in zip(loop.scanned, whole, strict=True))
     new: dict[Array, Array] = {step: stand}
     new |= dict(zip(slots, (*carried, *rows, *consts), strict=True))
-    read = [Map(r.shape, element_of(r)) if isinstance(r, Slot) else r for r in with_store_loops(loop)]
+    read = [
+        Map(r.shape, element_of(r)) if isinstance(r, Slot) else r for r in with_store_loops(loop, style.rows)
+    ]
     roots = _Open(read, new, stand, rows, whole, number).run(read)
     given: dict[Array, object] = dict.fromkeys((*carried, *rows, *consts))
     before: Schedule | None = None
@@ -218,7 +220,7 @@ def _recurrence(loop: loop_node.Loop, numbers: Numbers, style: Style) -> Recurre
     def arranged(roots: Sequence[Array]) -> tuple[Schedule, tuple[Array | InPlace, ...]]:
         pairs = zip(carried, roots, strict=False)
         outs = roots[len(carried) : len(carried) + len(loop.outs)]
-        updates = tuple(_update(s, r, roots, inner) for s, r in pairs)
+        updates = tuple(_update(s, r, roots, style.rows, inner) for s, r in pairs)
         made = [a for u in updates for a in (u.arrays if isinstance(u, InPlace) else [u])]
         made += _placing([u for u in updates if isinstance(u, InPlace)], {*arrays_of([*made, *outs]), *given})
         return _arranged([*made, *outs], given, inner, style), updates
@@ -243,9 +245,11 @@ def _recurrence(loop: loop_node.Loop, numbers: Numbers, style: Style) -> Recurre
     )
 
 
-def _update(slot: Array, result: Array, roots: Sequence[Array], numbers: Numbers) -> Array | InPlace:
+def _update(
+    slot: Array, result: Array, roots: Sequence[Array], rows: bool, numbers: Numbers
+) -> Array | InPlace:
     """The update of a carried array by an iteration: a new array, a sum to add in place, or stores."""
-    found = in_place(slot, result, numbers)
+    found = in_place(slot, result, rows, numbers)
     if found is not None:
         return found
     if isinstance(result, Accumulate):  # it starts from zeros, not from what is carried

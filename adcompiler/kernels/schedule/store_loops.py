@@ -15,38 +15,38 @@ from adcompiler.ir.walk import arrays_of, arrays_read
 from adcompiler.kernels.schedule.carried_updates import in_place
 
 
-def with_store_loops(loop: Loop) -> Sequence[Array]:
-    """The roots of a loop's body, with such stores as loops."""
+def with_store_loops(loop: Loop, rows: bool) -> Sequence[Array]:
+    """The roots of a loop's body, with such stores as loops; `rows` as for `in_place`."""
     roots: Sequence[Array] = loop.roots
     for k, slot in enumerate(loop.slots[1 : 1 + len(loop.inits)]):
-        while slot.rank and (stored := _stored_before(slot, roots[k], roots)) is not None:
-            roots = Replace({stored: _as_loop(slot, stored)}).run(roots)
+        while slot.rank and (stored := _stored_before(slot, roots[k], roots, rows)) is not None:
+            roots = Replace({stored: _as_loop(slot, stored, rows)}).run(roots)
     return roots
 
 
-def _stored_before(slot: Array, result: Array, roots: Sequence[Array]) -> Array | None:
+def _stored_before(slot: Array, result: Array, roots: Sequence[Array], rows: bool) -> Array | None:
     """The array of stores that an inner loop begins with, in the chain from `slot` to `result`."""
-    found = _last_loop(slot, result)
+    found = _last_loop(slot, result, rows)
     while isinstance(found, Item) and found.k < len(found.loop.inits):
         found = found.loop.inits[found.k]
     if not isinstance(found, Map) or found is result or found in roots:
         return None
     readers = [a for a in arrays_of(roots) if found in arrays_read(a)]
     alone = len({a.loop if isinstance(a, Item) else a for a in readers}) == 1
-    return found if alone and in_place(slot, found) is not None else None
+    return found if alone and in_place(slot, found, rows) is not None else None
 
 
-def _last_loop(slot: Array, result: Array) -> Array | None:
+def _last_loop(slot: Array, result: Array, rows: bool) -> Array | None:
     """What the last inner loop makes of a carried array."""
     if isinstance(result, Item):
         return result
-    update = in_place(slot, result)
+    update = in_place(slot, result, rows)
     return None if update is None else update.base
 
 
-def _as_loop(slot: Array, stored: Array) -> Array:
+def _as_loop(slot: Array, stored: Array, rows: bool) -> Array:
     """The stores as the only iteration of a loop over what they change."""
-    update = in_place(slot, stored)
+    update = in_place(slot, stored, rows)
     assert update is not None
     changed = slot if update.base is None else update.base
     place = like(changed)
