@@ -82,8 +82,8 @@ class Memo(dict[K, V]):
 
 
 class Sites(Memo[K, V]):
-    """What calls that look alike have in common. To make it takes longer than a call: in a full memo a value
-    is made when its key is asked for the second time."""
+    """What calls that look alike have in common. To make it takes longer than a call, so a value is made when
+    its key is asked for the second time."""
 
     __slots__ = ("asked",)
 
@@ -93,7 +93,7 @@ class Sites(Memo[K, V]):
 
     def of_repeated(self, key: K, make: Callable[[], V]) -> V | None:
         """The value of a key; None where it is not worth making one yet."""
-        if key in self or len(self) < self.limit or key in self.asked:
+        if key in self or key in self.asked:
             return self.made(key, make)
         self.asked[key] = True
         return None
