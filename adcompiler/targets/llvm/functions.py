@@ -265,8 +265,8 @@ class Function(Variables):
             return
         self.inside, weight = not self.module.heavy, self.weight(loop.body, {loop.axis})
         if self.depth and self.inside:
-            count = self.emit(f"sub {stop}, {first.text}", "i64")
-            self.spend(self.call("llvm.umin.i64", "i64", [self.product(count, weight), literal(1 << 40)]))
+            count = self.integers("sub", stop, first)
+            self.spend(self.most("umin", self.product(count, weight), literal(1 << 40)))
             self.elements(loop, first, stop)
         else:
             fewest = STRIP_ITERATIONS if isinstance(loop, Lanes | Jam | Tiled) else 1
@@ -503,7 +503,7 @@ class Function(Variables):
                 inner = literal(UNKNOWN_ITERATIONS**2)
             else:
                 continue
-            most = self.call("llvm.umax.i64", "i64", [most, inner])
+            most = self.most("umax", most, inner)
         return most
 
     def length(self, loop: For, own: Collection[str]) -> Value:

@@ -9,6 +9,7 @@ the kernel.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from ctypes import c_float
@@ -42,6 +43,32 @@ python:
 }}"""
 
 
+# Runs a loop over blocks, here or as a parallel region; returns whether the call must end.
+LAUNCHED = """define internal i1 @launched(ptr %share, ptr %data, i64 %blocks, i64 %launch, i64 %threads,
+    ptr %context) noinline optsize {
+start:
+  %alone = icmp eq i64 %launch, 0
+  %few = icmp slt i64 %blocks, 2
+  %here = or i1 %alone, %few
+  br i1 %here, label %one, label %many
+one:
+  %ends = call i1 %share(i64 0, i64 %blocks, ptr %data)
+  br label %after
+many:
+  %region = inttoptr i64 %launch to ptr
+  call void %region(ptr %share, ptr %data, i64 %blocks, i64 %threads, ptr %context)
+  br label %after
+after:
+  %stop = getelementptr i64, ptr %context, i64 1
+  %word = load atomic i64, ptr %stop monotonic, align 8
+  %found = icmp ne i64 %word, 0
+  ret i1 %found
+}"""
+WHOLE = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
+HOLDS = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+         "eq": operator.eq, "ne": operator.ne}  # fmt: skip
+
+
 class Instructions:
     """The instructions of one function, in basic blocks. `stack` has its allocas, and `held` those that point
     to memory to be freed if the function gives up."""
@@ -49,7 +76,8 @@ class Instructions:
     def __init__(self, needs: Needs) -> None:
         self.needs = needs
         self.lines: list[str] = []
-        self.once: dict[str, Value] = {}  # the integers and addresses of the basic block, by instruction
+        self.once: dict[str, Value] = {}  # the integers and addresses at hand, by instruction
+        self.loaded: dict[str, Value] = {}  # the variables that the basic block has read or set, by place
         self.factors: dict[str, tuple[Value, Value]] = {}  # the factors of registers that are float products
         self.stack: list[str] = []
         self.block = "start"
@@ -63,8 +91,8 @@ class Instructions:
         return Value(name, kind)
 
     def shared(self, instruction: str, kind: str) -> Value:
-        """A register for the result of integer arithmetic: the same one for the same instruction in a basic
-        block."""
+        """A register for the result of integer arithmetic: the same one for the same instruction, where a
+        block that is always run before has it."""
         found = self.once.get(instruction)
         if found is None:
             found = self.once[instruction] = self.emit(instruction, kind)
@@ -151,8 +179,14 @@ class Instructions:
     def both(self, how: str, truths: Sequence[Value]) -> Value:
         """The conjunction or disjunction of conditions."""
         result, *others = self.together(*truths)
+        neutral, final = ("true", "false") if how == "and" else ("false", "true")
         for other in others:
-            result = self.emit(f"{how} {result}, {other.text}", result.type)
+            if other.text == neutral or result.text == final:
+                continue
+            if result.text == neutral or other.text == final:
+                result = other
+            else:
+                result = self.emit(f"{how} {result}, {other.text}", result.type)
         return result
 
     def unary(self, op: str, x: Value) -> Value:
@@ -187,12 +221,14 @@ class Instructions:
             return self.binary("*", x, x if y.text == "2" else self.binary("*", x, x))
         if x.is_float and op == "+":
             return self.plus(x, y)
+        if x.type == "i64" and (known := folded(INTEGERS.get(op, ""), x, y)) is not None:
+            return known
         if op == "-" and not self.factors.keys().isdisjoint((x.text, y.text)):
             return self.plus(x, self.negative(y))
-        known = FLOATS if x.is_float else INTEGERS if x.element == "i64" else {}
-        if op not in known:
+        names = FLOATS if x.is_float else INTEGERS if x.element == "i64" else {}
+        if op not in names:
             raise UnsupportedError(f"{op} of {x.type}")
-        result = self.emit(f"{known[op]} {x}, {y.text}", x.type)
+        result = self.emit(f"{names[op]} {x}, {y.text}", x.type)
         if x.is_float and op == "*":
             self.factors[result.text] = x, y
         return result
@@ -202,7 +238,8 @@ class Instructions:
         if not (x.unsigned and y.unsigned and op in ("+", "-")):
             raise UnsupportedError(f"{op} of an index and a number")
         x, y = self.together(x, y)
-        return self.emit(f"{INTEGERS[op]} {x}, {y.text}", x.type)._replace(unsigned=True)
+        found = folded(INTEGERS[op], x, y) or self.emit(f"{INTEGERS[op]} {x}, {y.text}", x.type)
+        return found._replace(unsigned=True)
 
     def divided(self, op: str, x: Value, y: Value) -> Value:
         """The quotient rounded down, or its remainder; 0 for a divisor of 0. The smallest number divided by
@@ -261,13 +298,31 @@ class Instructions:
         if unsigned and not all(v.unsigned or v.text.isdigit() for v in (a, b)):
             raise UnsupportedError(f"{op} of an index and a number")
         how = of_floats if x.is_float else of_others if x.element == "i1" or unsigned else of_integers
+        if x.type == "i64":
+            return self.test(how, x, y)
         test = "fcmp" if x.is_float else "icmp"
         return self.emit(f"{test} {how} {x}, {y.text}", x.typed("i1"))
+
+    def test(self, how: str, x: Value, y: Value) -> Value:
+        """A comparison of integers."""
+        if x.is_literal and y.is_literal:
+            a, b = (int(v.text) % 2**64 if how[0] == "u" else int(v.text) for v in (x, y))
+            return literal(bool(HOLDS[how[-2:]](a, b)))
+        return self.emit(f"icmp {how} {x}, {y.text}", "i1")
+
+    def most(self, how: str, x: Value, y: Value) -> Value:
+        """The larger or smaller of two integers: umax, umin or smin."""
+        if x.is_literal and y.is_literal:
+            a, b = (int(v.text) % 2**64 if how[0] == "u" else int(v.text) for v in (x, y))
+            return x if (a > b if how == "umax" else a < b) else y
+        return self.call(f"llvm.{how}.i64", "i64", [x, y])
 
     def select(self, guard: Value, then: Value, otherwise: Value) -> Value:
         """A select without a branch: neither side has an effect."""
         guard = self.cast(guard, "i1")
         x, y = (self.spread(v, max(v.lanes, guard.lanes)) for v in self.together(then, otherwise))
+        if guard.is_literal:
+            return x if guard.text == "true" else y
 
         def select(a: Value, b: Value) -> Value:
             return self.emit(f"select {guard}, {self.spread(a, x.lanes)}, {self.spread(b, x.lanes)}", x.type)
@@ -302,6 +357,9 @@ class Instructions:
                 for other in others:
                     x, y = self.together(x, other)
                     less, more = (x, y) if name == "min" else (y, x)
+                    if x.type == "i64":
+                        x = self.select(self.test("slt", less, more), x, y)
+                        continue
                     x = self.select(self.emit(f"icmp slt {less}, {more.text}", x.typed("i1")), x, y)
                 return x
             case "max" | "min", [x, y] if x.is_float or y.is_float:
@@ -421,14 +479,20 @@ class Instructions:
         """A new name for a basic block."""
         return f"block{len(self.lines)}"
 
-    def begin(self, label: str) -> None:
-        """Start a basic block."""
-        self.once.clear()
+    def begin(self, label: str, known: dict[str, Value] | None = None) -> None:
+        """Start a basic block, in which instructions of blocks that come before it are `known`."""
+        self.once = dict(known or {})
+        self.loaded.clear()
         self.lines.append(f"{label}:")
         self.block = label
 
     def product(self, x: Value, y: Value) -> Value:
         """The product of two amounts, saturated on overflow."""
+        if "1" in (x.text, y.text):
+            return y if x.text == "1" else x
+        if x.is_literal and y.is_literal:
+            whole = (int(x.text) % 2**64) * (int(y.text) % 2**64)
+            return literal(whole if whole < 2**63 else -1)
         pair = "{ i64, i1 }"
         found = self.call("llvm.umul.with.overflow.i64", pair, [x, y]).text
         much = self.emit(f"extractvalue {pair} {found}, 1", "i1")
@@ -437,19 +501,22 @@ class Instructions:
     @contextmanager
     def when(self, guard: Value) -> Iterator[None]:
         """Run the body only if `guard` holds."""
-        inside, after = f"{self.label()}_then", f"{self.label()}_after"
+        if guard.text == "true":
+            yield
+            return
+        inside, after, known = f"{self.label()}_then", f"{self.label()}_after", dict(self.once)
         self.lines.append(f"br {guard}, label %{inside}, label %{after}")
-        self.begin(inside)
+        self.begin(inside, known)
         yield
         self.lines.append(f"br label %{after}")
-        self.begin(after)
+        self.begin(after, known)
 
     @contextmanager
     def iterations(self, first: Value, stop: Value, hint: str = "", step: int | str = 1) -> Iterator[Value]:
         """A loop from `first` to before `stop`, and its iteration; unsigned if the bounds are. `hint` is
         metadata for LLVM."""
         less, iteration = "ult" if first.unsigned else "slt", f"%iteration{len(self.lines)}"
-        with self.when(self.emit(f"icmp {less} {first}, {stop.text}", "i1")):
+        with self.when(self.test(less, first, stop)):
 
             def following() -> tuple[str, Value]:
                 how = "nuw" if first.unsigned else "nsw"
@@ -481,9 +548,9 @@ class Instructions:
     ) -> Iterator[None]:
         """Repeat the body for each value of a variable: `following` writes the next value, and whether there
         is one."""
-        before, inside = self.block, self.label()
+        before, inside, known = self.block, self.label(), dict(self.once)
         self.lines.append(f"br label %{inside}")
-        self.begin(inside)
+        self.begin(inside, known)
         at = len(self.lines)
         self.lines.append("")  # the variable's phi, completed below
         yield
@@ -491,29 +558,25 @@ class Instructions:
         after = self.label()
         self.lines[at] = f"{variable} = phi i64 [ {first.text}, %{before} ], [ {new}, %{self.block} ]"
         self.lines.append(f"br {more}, label %{inside}, label %{after}{hint}")
-        self.begin(after)
+        self.begin(after, known)
 
     # -- polls ---------------------------------------------------------------------------------
 
-    def spend(self, amount: Value | int) -> None:
-        """Count work until the next poll."""
+    def spend(self, amount: Value | int) -> Value:
+        """Count work until the next poll; returns how much is left."""
         self.counts = True
         left = self.emit("load i64, ptr %fuel", "i64")
         less = self.emit(f"sub {left}, {amount.text if isinstance(amount, Value) else amount}", "i64")
         self.lines.append(f"store {less}, ptr %fuel")
+        return less
 
-    def poll(self) -> None:
-        """After enough work since the last poll, ask whether the call must end, and give up if so."""
-        self.counts = self.asks = True
-        left = self.emit("load i64, ptr %fuel", "i64")
+    def poll_after(self, amount: Value | int) -> None:
+        """Count work; after enough since the last poll, ask whether the call must end, and give up if so."""
+        self.asks = True
+        left = self.spend(amount)
         with self.when(self.emit(f"icmp slt {left}, 0", "i1")):
             self.lines.append(f"store i64 {POLL_ELEMENTS}, ptr %fuel")
             self.give_up(self.emit(f"call i1 @ask(ptr %context) {OWN}", "i1"))
-
-    def poll_after(self, amount: Value | int) -> None:
-        """Poll when so much work is done."""
-        self.spend(amount)
-        self.poll()
 
     def unless_stopped(self) -> None:
         """Give up if the call must end, because a callee has given up."""
@@ -523,9 +586,9 @@ class Instructions:
     def give_up(self, guard: Value) -> None:
         """Free the function's memory and return, if `guard` holds."""
         self.gives_up = True
-        with self.when(guard):
-            self.lines.append("br label %given_up")
-            self.begin(f"{self.label()}_never")
+        on = f"{self.label()}_on"
+        self.lines.append(f"br {guard}, label %given_up, label %{on}")
+        self.begin(on, self.once)
 
     @contextmanager
     def strips(
@@ -538,9 +601,15 @@ class Instructions:
         if known and int(weight.text) * (int(stop.text) - int(first.text)) <= STRIP_ELEMENTS:
             yield first, stop
             return
-        often = self.emit(f"udiv i64 {STRIP_ELEMENTS}, {weight.text}", "i64")
-        step = self.call("llvm.umax.i64", "i64", [often, literal(fewest)])
-        step = self.emit(f"and {step}, {-min(fewest, STRIP_ITERATIONS)}", "i64")
+        if weight.is_literal and int(weight.text) > 0:
+            often = literal(STRIP_ELEMENTS // int(weight.text))
+        else:
+            often = self.emit(f"udiv i64 {STRIP_ELEMENTS}, {weight.text}", "i64")
+        step = self.most("umax", often, literal(fewest))
+        whole = -min(fewest, STRIP_ITERATIONS)
+        step = (
+            literal(int(step.text) & whole) if step.is_literal else self.emit(f"and {step}, {whole}", "i64")
+        )
         with self.tile(first, stop, step) as (begin, end):
             yield begin, end
             self.poll_after(POLL_ELEMENTS)
@@ -549,10 +618,10 @@ class Instructions:
     def tile(self, first: Value, stop: Value, step: Value) -> Iterator[tuple[Value, Value]]:
         """A loop over parts of `step` iterations, the last one shorter; yields the start and end of a
         part."""
-        least = "llvm.umin.i64" if first.unsigned else "llvm.smin.i64"
+        least = "umin" if first.unsigned else "smin"
         with self.iterations(first, stop, step=step.text) as begin:
             left = self.emit(f"sub {stop}, {begin.text}", "i64")
-            count = self.call(least, "i64", [left, step])
+            count = self.most(least, left, step)
             yield begin, self.emit(f"add {begin}, {count.text}", "i64")._replace(unsigned=first.unsigned)
 
     # -- threads -------------------------------------------------------------------------------
@@ -568,21 +637,33 @@ class Instructions:
     def launch(self, name: str, parts: Sequence[Value], iterations: Value) -> None:
         """Call the function of a loop over blocks: directly, or as a parallel region of the pool (`pool.py`)
         if there are several blocks. Its variables are passed in slots."""
-        slots = f"%slots_{name}"
-        self.stack.append(f"{slots} = alloca [{len(parts)} x i64]")
-        for k, value in enumerate(parts):
-            self.lines.append(f"store {value}, ptr {self.slot(slots, k)}")
-        here, there, after = (f"{name}_{where}" for where in ("here", "there", "after"))
-        alone = self.emit("icmp eq i64 %launch, 0", "i1")
-        one = self.both("or", [alone, self.emit(f"icmp slt {iterations}, 2", "i1")])
-        self.lines.append(f"br {one}, label %{here}, label %{there}")
-        self.begin(here)
-        self.lines += [f"call i1 @{name}(i64 0, {iterations}, ptr {slots})", f"br label %{after}"]
-        self.begin(there)
-        launch = self.emit("inttoptr i64 %launch to ptr", "ptr").text
-        self.lines += [
-            f"call void {launch}(ptr @{name}, ptr {slots}, {iterations}, i64 %threads, ptr %context)",
-            f"br label %{after}",
-        ]
-        self.begin(after)
-        self.unless_stopped()
+        if len(parts) == 2:  # the words and the context, as for other such loops
+            slots = "%slots"
+            if (made := f"{slots} = alloca [2 x i64]") not in self.stack:
+                self.stack += [made, f"store {parts[0]}, ptr {slots}"]
+                self.stack += [
+                    f"{slots}1 = getelementptr i64, ptr {slots}, i64 1",
+                    f"store {parts[1]}, ptr {slots}1",
+                ]
+        else:
+            slots = f"%slots_{name}"
+            self.stack.append(f"{slots} = alloca [{len(parts)} x i64]")
+            for k, value in enumerate(parts):
+                self.lines.append(f"store {value}, ptr {self.slot(slots, k)}")
+        self.needs.declared["launched"] = LAUNCHED
+        given = f"ptr @{name}, ptr {slots}, {iterations}, i64 %launch, i64 %threads, ptr %context"
+        self.give_up(self.emit(f"call i1 @launched({given})", "i1"))
+
+
+def folded(how: str, x: Value, y: Value) -> Value | None:
+    """The value of integer arithmetic, if it is known or that of one operand."""
+    if x.is_literal and y.is_literal and how in WHOLE:
+        number = WHOLE[how](int(x.text), int(y.text))
+        return literal((number + 2**63) % 2**64 - 2**63)
+    if y.text == "0" and how in ("add", "sub"):
+        return x
+    if y.text == "1" and how == "mul":
+        return x
+    if x.text == {"add": "0", "mul": "1"}.get(how):
+        return y
+    return None

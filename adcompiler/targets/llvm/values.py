@@ -46,6 +46,11 @@ class Value(NamedTuple):
         return self.type[self.type.index("x") + 2 : -1] if self.type[0] == "<" else self.type
 
     @property
+    def is_literal(self) -> bool:
+        """Whether it is a known integer or truth."""
+        return self.type in ("i64", "i1") and self.text[0] != "%"
+
+    @property
     def number(self) -> float:
         """The value of a constant."""
         return struct.unpack("<d", bytes.fromhex(self.text[2:])[::-1])[0] if self.is_float else int(self.text)

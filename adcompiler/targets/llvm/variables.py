@@ -7,6 +7,7 @@ vectors, and so are elements of arrays private to lanes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -23,13 +24,14 @@ from adcompiler.loopir.translator import Translator
 from adcompiler.loopir.types import ArrayType, Type
 from adcompiler.loopir.vector_statements import LANE, Lane
 from adcompiler.loopir.walk import named, walk
-from adcompiler.targets.llvm.instructions import Instructions
+from adcompiler.targets.llvm.instructions import Instructions, folded
 from adcompiler.targets.llvm.tables import BYTES, TYPES
 from adcompiler.targets.llvm.values import ArrayValue, Needs, Value, literal, suffix, typed
 
 Argument = Value | ArrayValue
 
 KINDS = {kind: dtype for dtype, kind in TYPES.items()}
+_PARAMETER = re.compile(r"%p\d+")
 HIDDEN = '%nothing = call i64 asm "", "=r,0"(i64 0)'
 
 
@@ -87,6 +89,7 @@ class Variables(Instructions, Translator[Value, ArrayValue]):
         if value.element != self.places[name].element:
             value = self.cast(value, self.places[name].element)
         self.lines.append(f"store {value}, ptr {self.places[name].text}")
+        self.loaded[name] = value
 
     def branch(self, test: Value, body: Sequence[Stmt], otherwise: Sequence[Stmt]) -> None:
         guard = self.cast(test, "i1")
@@ -94,13 +97,13 @@ class Variables(Instructions, Translator[Value, ArrayValue]):
             with self.when(guard):
                 self.body(body)
             return
-        label = self.label()
+        label, known = self.label(), self.once
         self.lines.append(f"br {guard}, label %{label}_then, label %{label}_else")
         for side, statements in (("then", body), ("else", otherwise)):
-            self.begin(f"{label}_{side}")
+            self.begin(f"{label}_{side}", known)
             self.body(statements)
             self.lines.append(f"br label %{label}_after")
-        self.begin(f"{label}_after")
+        self.begin(f"{label}_after", known)
 
     def repeat(self, test: Expr | None, body: Sequence[Stmt]) -> None:
         label = self.head()
@@ -168,7 +171,9 @@ class Variables(Instructions, Translator[Value, ArrayValue]):
     def variable(self, name: str) -> Value:
         if name in self.places:
             place = self.places[name]
-            found = self.emit(f"load {place.type}, ptr {place.text}", place.type)
+            found = self.loaded.get(name)
+            if found is None:
+                found = self.loaded[name] = self.emit(f"load {place.type}, ptr {place.text}", place.type)
             return found._replace(unsigned=place.unsigned)
         if name not in self.values:
             raise UnsupportedError(f"the name {name}")
@@ -205,17 +210,19 @@ class Variables(Instructions, Translator[Value, ArrayValue]):
         test = self.cast(self.value(node.test), "i1")
         if test.lanes > 1:
             return self.sides(node, test)
-        label = self.label()
+        if test.is_literal:
+            return self.value(node.then if test.text == "true" else node.otherwise)
+        label, known = self.label(), self.once
         self.lines.append(f"br {test}, label %{label}_then, label %{label}_else")
-        self.begin(f"{label}_then")
+        self.begin(f"{label}_then", known)
         lanes = self.width if any(LANE in named(n) or isinstance(n, Lane) for n in walk(node)) else 1
         then, before = self.spread(self.value(node.then), lanes), self.block
         self.lines.append(f"br label %{label}_after")
-        self.begin(f"{label}_else")
+        self.begin(f"{label}_else", known)
         otherwise = self.spread(self.value(node.otherwise), lanes)
         other = self.block
         self.lines.append(f"br label %{label}_after")
-        self.begin(f"{label}_after")
+        self.begin(f"{label}_after", known)
         if then.type != otherwise.type:
             raise UnsupportedError("a choice of values of different types")
 
@@ -322,11 +329,18 @@ class Variables(Instructions, Translator[Value, ArrayValue]):
             return distance
         if HIDDEN not in self.stack:
             self.stack.append(HIDDEN)
-        return self.shared(f"add i64 {distance.text}, %nothing", "i64")
+        if not _PARAMETER.fullmatch(distance.text):
+            return self.shared(f"add i64 {distance.text}, %nothing", "i64")
+        found = f"%hidden_{distance.text[1:]}"
+        if (made := f"{found} = add i64 {distance.text}, %nothing") not in self.stack:
+            self.stack.append(made)
+        return Value(found, "i64")
 
     def integers(self, how: str, x: Value, y: Value) -> Value:
         """An unsigned operation on indices."""
         x, y = (self.spread(v, max(x.lanes, y.lanes)) for v in (x, y))
+        if x.type == "i64" and (known := folded(how, x, y)) is not None:
+            return known._replace(unsigned=False)
         return self.shared(f"{how} {x.type} {x.text}, {y.text}", x.type)
 
     def alignment(self, array: ArrayValue) -> Value:

@@ -1,5 +1,5 @@
-"""Fast paths: after two calls that are alike, machine code answers others like them; all others run as if there
-were none."""
+"""Fast paths: after two calls that are alike, machine code answers others like them; all others run as if
+there were none."""
 
 from __future__ import annotations
 
