@@ -31,7 +31,7 @@ MOST_CALLS = 1000  # calls of a kernel that is timed, of which the least is take
 MOST_THREADS = 1024  # threads of a call: the pool has a record for each
 
 # Predicted time of calls by that of loops, from which loops run: these rarely reach theirs.
-CALLS_SLOWER = 1.1
+CALLS_SLOWER = 1.15
 # The same where loops skip the zeros of triangles: their lanes are faster than predicted.
 BOUNDED_CALLS_SLOWER = 0.75
 MOST_KNOWN = 8  # programs specialised for short lengths, each compiled; other lengths have the general one

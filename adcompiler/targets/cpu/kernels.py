@@ -106,7 +106,8 @@ class _Program:
         """Whether the program takes longer with these products as calls, by the predicted times."""
 
         def make() -> bool:
-            most = BOUNDED_CALLS_SLOWER if self.other((), sizes) is not None else CALLS_SLOWER
+            other = self.other((), sizes)
+            most = CALLS_SLOWER if other is None or not other.across else BOUNDED_CALLS_SLOWER
             return self.time(products, sizes) > most * self.time((), sizes)
 
         return self.slower.made((products, tuple(sizes)), make)
