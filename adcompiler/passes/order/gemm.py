@@ -17,8 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 
+from adcompiler.analysis.affine import linear
 from adcompiler.ir.nodes import (
     Array,
+    Const,
     Element,
     Func,
     Index,
@@ -182,7 +184,8 @@ def _matrix(product: Product, group: Element, *ends: Axes) -> tuple[Array, bool]
     """A group of factors as matrices, and whether they are transposed, to match the layout of most arrays
     read."""
     cases = product.cases if set(product.cases) <= group.axes else ()
-    transposed = _along(group, *ends) > _along(group, *reversed(ends))
+    domain = product.array.domain
+    transposed = _along(group, domain, *ends) > _along(group, domain, *reversed(ends))
     shape = [product.array.domain[a] for a in cases]
     places: dict[int, Element] = {a: Index(k) for k, a in enumerate(cases)}
     for axes in reversed(ends) if transposed else ends:
@@ -201,9 +204,16 @@ def _shared(group: Element, domain: Shape) -> Element:
     return rewrite((group,), lambda e: e, dict(made))[0]
 
 
-def _along(group: Element, axes: Axes, across: Axes) -> int:
+def _along(group: Element, domain: Shape, axes: Axes, across: Axes) -> int:
     """The number of matrices in a group whose rows are contiguous along some of the axes, and that depend on
     some of the others."""
     reads = (e for e in elements_of((group,)) if isinstance(e, Read) and len(e.args) > 1)
-    found = (e.args[-1] for e in reads if e.axes.intersection(across))
-    return sum(isinstance(last, Index) and last.axis in axes for last in found)
+    found = (_contiguous(e.args[-1], domain) for e in reads if e.axes.intersection(across))
+    return sum(axis in axes for axis in found)
+
+
+def _contiguous(last: Element, domain: Shape) -> int | None:
+    """The axis along which the last index counts; of several, as in windows, one of a length that is not
+    known."""
+    counted = [a.axis for a, n in linear(last).terms.items() if isinstance(a, Index) and n in (1, -1)]
+    return min(counted, key=lambda axis: isinstance(domain[axis], Const), default=None)
