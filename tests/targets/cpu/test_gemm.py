@@ -249,3 +249,28 @@ def calls(points, units):
 def test_calls_do_not_split_loops_that_share_more_than_calls_gain():
     assert not calls(2000, 20)  # a point's layers and their derivatives share each tanh
     assert calls(500, 200)
+
+
+CONVOLUTION = """
+def loss(x: f64[n, c, h, w], k: f64[o, c, 3, 3]):
+    z = [[[[sum(x[s, b, i + u, j + v] * k[a, b, u, v] for b in range(c) for u in range(3) for v in range(3))
+            for j in range(w - 2)] for i in range(h - 2)] for a in range(o)] for s in range(n)]
+    return sum(tanh(z))
+"""
+
+
+@pytest.mark.slow  # programs of many windows
+@pytest.mark.parametrize("dtype", ["f64", "f32"])
+def test_convolutions_are_products_of_windows(dtype, monkeypatch):
+    """Values, gradients and products with Hessians, also of no images."""
+    monkeypatch.setattr("adcompiler.targets.cpu.kernels._Program.is_slower", lambda *_: False)
+    f, slow = (adc.compile(CONVOLUTION.replace("f64", dtype), backend=b) for b in ("cpu", "numpy"))
+    close = {"rtol": 1e-9, "atol": 1e-9} if dtype == "f64" else {"rtol": 1e-3, "atol": 1e-2}
+    for images in (2, 0):
+        shapes = (images, 3, 14, 13), (8, 3, 3, 3)
+        args = [0.3 * RANDOM.normal(size=shape).astype(f"float{dtype[1:]}") for shape in shapes]
+        for derive in (adc.value_and_grad, lambda g: lambda *a: adc.hvp(g)(a, a)):
+            for one, other in zip(_arrays(derive(f)(*args)), _arrays(derive(slow)(*args)), strict=True):
+                np.testing.assert_allclose(one, other, **close)
+        bound = f._bind(args)
+        assert bool(bound.program.executable.select(bound.sizes).products) == (images > 0)
