@@ -170,7 +170,7 @@ def run(sides: Sequence[int], threads: int, jax: bool, say: Callable[[str], None
     found: dict[tuple[str, str, int], Outcome] = {}
     for form, dtype in itertools.product(FORMS, DTYPES):
         task = {"kind": "product", "form": form.name, "sides": sides, "dtype": dtype, "threads": threads}
-        outcome = spawn({**task, "jax": jax}, PATIENCE)
+        outcome = spawn({**task, "jax": jax}, PATIENCE * len(sides))
         say(f"{form.name}, {dtype}: {outcome.get('skipped', 'measured')}")
         found |= {(form.name, dtype, side): outcome.get(str(side), {}) for side in sides}
     say("\n" + show(found))
