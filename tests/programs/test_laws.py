@@ -28,7 +28,7 @@ from programs.written_loops import PROGRAMS
 SCALES = (4, 16, 64)  # factors of all lengths, so that another order of growth shows
 MOST = 6  # times the work of what is differentiated
 # A logsumexp that is nearly all of a program takes seven times its exponentials. A loop that only selects
-# what the next iteration reads takes eight times its value: selects do not count, but additions of cotangents do.
+# what the next iteration reads takes eight times its value: selects do not count, additions of cotangents do.
 MOST_OF_RANDOM = 10
 MOST_TIMES = 3  # loops that compute one function: it is written once and read by each of the others
 QUICK = ("poisson", "trimmed")
