@@ -167,8 +167,7 @@ def _vector_bits() -> int:
 @cache
 def _enter() -> Any:
     """The function that calls a kernel with words; it keeps Python's lock until the kernel runs."""
-    pointer, number = ctypes.c_void_p, ctypes.c_int64
-    types = pointer, pointer, ctypes.c_char_p, number, number, number, ctypes.c_int, ctypes.c_int
+    types = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int
     return ctypes.PYFUNCTYPE(ctypes.c_int, *types)(_polls()["enter"])
 
 

@@ -23,7 +23,6 @@ from adcompiler.targets.llvm.instructions import POLL
 from adcompiler.targets.llvm.limits import SIGNAL_NANOSECONDS
 from adcompiler.targets.llvm.runtime.entry import Code
 
-DATA, FLAGS = 0, 6  # words of NumPy's array header, after Python's own
 CLOCK = getattr(time, "CLOCK_MONOTONIC", None)
 
 # Nanoseconds of a clock; if the system has no such function, a number that grows with each poll.
@@ -50,15 +49,9 @@ define internal i64 @now() {
 
 
 def polls() -> Code:
-    """`poll`; `settle`, which sets the main thread; and `enter`, which calls a kernel.
-
-    It replaces NumPy's arrays among the words, at `places`, by their addresses, and returns 2 if one lacks
-    the `needed` flags; otherwise, whether the kernel gave up. An array's header is as stable as Python's
-    interface: extension modules read it in the same way.
-    """
-    header = object.__basicsize__
+    """`poll`; `settle`, which sets the main thread; and `enter`, which calls a kernel with a context, and
+    returns whether it gave up."""
     text = TEXT.replace("$POLL", POLL).replace("$OFTEN", str(SIGNAL_NANOSECONDS))
-    text = text.replace("$FLAGS", str(header + 8 * FLAGS)).replace("$DATA", str(header + 8 * DATA))
     clock, needs = (TICKS, ()) if CLOCK is None else (NOW, ("clock_gettime",))
     return Code(clock + text, frozenset(needs), (POLL, "settle", "enter"))
 
@@ -75,33 +68,8 @@ define void @settle(i64 %thread) {
   ret void
 }
 
-define i32 @enter(ptr %kernel, ptr %words, ptr %places, i64 %arrays, i64 %launch, i64 %threads, i32 %releases,
-    i32 %needed) {
+define i32 @enter(ptr %kernel, ptr %words, i64 %launch, i64 %threads, i32 %releases) {
 start:
-  br label %next
-next:
-  %k = phi i64 [ 0, %start ], [ %new, %beside ]
-  %more = icmp slt i64 %k, %arrays
-  br i1 %more, label %array, label %ready
-array:
-  %place = getelementptr i64, ptr %places, i64 %k
-  %number = load i64, ptr %place
-  %word = getelementptr i64, ptr %words, i64 %number
-  %object = load ptr, ptr %word
-  %flags = getelementptr i8, ptr %object, i64 $FLAGS
-  %found = load i32, ptr %flags
-  %those = and i32 %found, %needed
-  %whole = icmp eq i32 %those, %needed
-  br i1 %whole, label %beside, label %apart
-beside:
-  %header = getelementptr i8, ptr %object, i64 $DATA
-  %data = load ptr, ptr %header
-  store ptr %data, ptr %word
-  %new = add i64 %k, 1
-  br label %next
-apart:
-  ret i32 2
-ready:
   %context = alloca [5 x i64]
   %stop = getelementptr i64, ptr %context, i64 1
   %state = getelementptr i64, ptr %context, i64 2
@@ -121,7 +89,7 @@ release:
   br label %run
 run:
   %gave_up = call i1 %kernel(ptr %words, ptr %context, i64 %launch, i64 %threads)
-  %status = zext i1 %gave_up to i32
+  %found = zext i1 %gave_up to i32
   %left = load i64, ptr %state
   %has = icmp eq i64 %left, 0
   br i1 %has, label %end, label %restore
@@ -129,7 +97,7 @@ restore:
   call void @PyEval_RestoreThread(i64 %left)
   br label %end
 end:
-  ret i32 %status
+  ret i32 %found
 }
 
 define i1 @$POLL(ptr %context) {

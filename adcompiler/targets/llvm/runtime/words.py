@@ -7,8 +7,7 @@ arrays that are not contiguous or whose lengths a kernel computes.
 from __future__ import annotations
 
 import ctypes
-from array import array
-from itertools import accumulate
+from collections.abc import Callable
 from struct import Struct
 from typing import Any
 
@@ -17,9 +16,13 @@ import numpy as np
 from adcompiler.ir.types import NUMPY, Dtype
 from adcompiler.targets.llvm.runtime.entry import KernelSource
 
-CONTIGUOUS = 0x101  # NumPy's flags for contiguous and aligned arrays
-APART = 2  # what `enter` returns for an array that is neither
 FORMATS: dict[Dtype, str] = {"f64": "d", "f32": "f4x", "i64": "q", "bool": "?7x"}  # of numbers in words
+NUMBERS: dict[Dtype, Callable[[Any], Any]] = {
+    "f64": float,
+    "f32": lambda x: ctypes.c_float(x).value,  # out of range: infinite
+    "i64": int,
+    "bool": bool,
+}
 
 
 class Words:
@@ -30,9 +33,8 @@ class Words:
     """
 
     def __init__(self, source: KernelSource, library: Any, contiguous: bool, call: Any) -> None:
-        self.count = len(source.params)
-        self.at = [k for k, p in enumerate(source.params) if p.rank][::-1]  # arrays, the last one first
-        self.single = [k for k, p in enumerate(source.params) if not p.rank and p.dtype == "f32"]
+        self.ranks = [p.rank if p.rank else -1 for p in source.params]
+        self.converted = [NUMBERS[p.dtype] for p in source.params]
         self.contiguous, self.call = contiguous, call
         self.kernel: int = library["packed"]
         self.held = np.array([library], object)
@@ -43,32 +45,28 @@ class Words:
         self.results = [*zip(source.results, ranks, strict=True)]
         found = (FORMATS[d] if not rank else f"{1 + rank}q" for d, rank in self.results)
         self.found = Struct("<" + "".join(found))
-        first = accumulate((1 + each * p.rank for p in source.params), initial=0)
-        places = [n for n, p in zip(first, source.params, strict=False) if p.rank]
-        self.places, self.arrays = array("q", places).tobytes(), len(places)
-        self.releases = bool(places)  # whether other threads of Python may run
-        self.needed = CONTIGUOUS if contiguous else 0
+        self.releases = any(p.rank for p in source.params)  # whether other threads of Python may run
         self.shared = bool(source.shared)
 
     def __call__(self, *args: Any) -> Any:
         """The list of results: numbers, and the bytes and lengths of arrays that the kernel allocates; False
         if an array is not contiguous."""
-        launch, threads = args[self.count :] if self.shared else (0, 1)
-        flat = [*args[: self.count]]
-        for k in self.single:
-            flat[k] = ctypes.c_float(flat[k]).value  # out of range: infinite
-        for k in self.at:
-            value = flat[k]
-            flat[k : k + 1] = (id(value), *value.shape, *(() if self.contiguous else value.strides))
+        count = len(self.ranks)
+        launch, threads = args[count:] if self.shared else (0, 1)
+        flat: list[Any] = []
+        for value, rank, converted in zip(args, self.ranks, self.converted, strict=False):
+            if rank < 0:
+                flat.append(converted(value))
+                continue
+            flags = value.flags
+            if self.contiguous and not (flags.c_contiguous and flags.aligned):
+                return False
+            flat.append(value.__array_interface__["data"][0])
+            flat += value.shape if self.contiguous else value.shape + value.strides
         words = bytearray(self.given.size + self.found.size)
         self.given.pack_into(words, 0, *flat)
         place = ctypes.addressof(ctypes.c_char.from_buffer(words))
-        found = self.call(
-            self.kernel, place, self.places, self.arrays, launch, threads, self.releases, self.needed
-        )
-        if found == APART:
-            return False
-        if found:
+        if self.call(self.kernel, place, launch, threads, self.releases):
             raise MemoryError  # an exception of a signal handler is raised by ctypes
         return self._read(self.found.unpack_from(words, self.given.size))
 
