@@ -95,10 +95,7 @@ class CpuKernel:
         results += ["i64"] * plan.stamps
         how = self.precise, written, self.mode.polled, self.mode.low_trips
         short = [f"nest{k}" for k, p in enumerate(self.partitions) if p.is_bounded]
-        functions, ranks = tuple(kernel.transformed.values()), [v.rank for v in plan.returned]
-        return KernelSource(
-            functions, params, results, shared, *how, short=short, ranks=ranks + [0] * plan.stamps
-        )
+        return KernelSource(tuple(kernel.transformed.values()), params, results, shared, *how, short=short)
 
     @cached_property
     def native(self) -> Native | None:

@@ -193,7 +193,7 @@ def test_the_llvm_of_a_kernel_is_shown(text):
     f(0.5, y)
     module = binding.parse_assembly(f.show("llvm"))
     module.verify()
-    assert not module.get_function("packed").is_declaration
+    assert not module.get_function("entry").is_declaration
 
 
 def test_calls_from_many_threads():

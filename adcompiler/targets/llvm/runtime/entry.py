@@ -1,34 +1,35 @@
-"""The entry point of a kernel, which takes words: of an array its address and lengths. Python's calls
-(`words.py`), fast paths (`inline_cache.py`) and other languages use it.
+"""Entry points of a kernel: for Python (objects) and for the fast path (`inline_cache.py`: extracted values).
+
+The machine code unpacks numbers and arrays itself, through Python's stable C interface and the header of
+NumPy arrays, which is equally stable: extension modules read it in the same way. A call costs little more
+than one of `math.exp`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from adcompiler.ir.types import Dtype
+from adcompiler.ir.types import NUMPY, Dtype
 from adcompiler.loopir import nodes as loopir
 from adcompiler.loopir.nodes import UnsupportedError
 from adcompiler.targets.llvm.functions import Function, Module
 from adcompiler.targets.llvm.instructions import CONTEXT, POLL, STATE, Instructions
 from adcompiler.targets.llvm.libmvec import vectors
 from adcompiler.targets.llvm.places import Places
-from adcompiler.targets.llvm.tables import TYPES
+from adcompiler.targets.llvm.tables import BYTES, TYPES
 from adcompiler.targets.llvm.values import ArrayValue, Needs, Value, literal
 
 # Objects are i64 here: they are only passed through.
 PYTHON = (
-    "PyFloat_AsDouble", "PyLong_AsDouble", "PyLong_AsLongLong", "PyBytes_AsString",
-    "PyTuple_GetItem", "PyTuple_New", "PyTuple_SetItem",
+    "PyFloat_AsDouble", "PyLong_AsDouble", "PyLong_AsLongLong", "PyObject_IsTrue", "PyBytes_AsString",
+    "PyTuple_GetItem", "PyTuple_New", "PyTuple_SetItem", "PyList_New", "PyList_SetItem",
     "PyFloat_FromDouble", "PyLong_FromLongLong", "PyBool_FromLong", "PyObject_Vectorcall",
-    "PyErr_Occurred", "PyErr_Clear", "Py_IncRef", "Py_DecRef",
+    "PyByteArray_FromStringAndSize",
+    "PyErr_Occurred", "PyErr_Clear", "PyErr_NoMemory", "PyErr_BadArgument", "Py_IncRef", "Py_DecRef",
     "PyEval_SaveThread", "PyEval_RestoreThread", "PyMem_RawMalloc", "PyMem_RawFree",
     "PyThread_get_thread_ident", "PyErr_CheckSignals", "PyErr_ExceptionMatches", "PyExc_MemoryError",
 )  # fmt: skip
-
-_PARAMETER = re.compile(r"%p\d+\b")
 
 
 class Param(NamedTuple):
@@ -69,30 +70,92 @@ class KernelSource(NamedTuple):
     low_trips: bool = False  # whether loops in iterations of program loops are short
     located: bool = False  # whether instructions have the marks of the loop IR
     short: Sequence[str] = ()
-    ranks: Sequence[int] = ()  # of the results, if some are arrays that the kernel allocates
 
 
 def translated(source: KernelSource, contiguous: bool) -> Code:
-    """The function `packed(words, context, launch, threads)` as LLVM IR.
+    """The function `entry(self, arguments, count)` as LLVM IR: unbox, compute, box.
 
-    Its parameters are words (for an array, the address and lengths, and strides unless it is contiguous), and
-    results become the following words. It returns whether it gave up: allocation failed, or a signal handler
-    raised.
+    It returns False if arrays that must be contiguous are not. It calls `packed(words, context, launch,
+    threads)`, as the fast path does: its parameters are words (for an array, the address and lengths), and
+    results become the following words. That returns whether it gave up: allocation failed, or a signal
+    handler raised.
     """
-    return _for_words(source, contiguous, "i1", "packed")
+    module = _module(source)
+    given = [_unnamed(p, contiguous) for p in source.params]
+    results = _define_run(module, source, given)
+    parts = [p for g in given for p in g.parts]
+    linkage = "" if contiguous else "internal "
+    packed = _packed(module, source, parts, f"{linkage}i1 @packed")
+    entry = _entry(module, source, results, contiguous)
+    exported = ("entry", "packed") if contiguous else ("entry",)
+    return Code(module.text(f"{packed}\n{entry}"), frozenset(module.needs.externals), exported)
+
+
+def _entry(
+    module: Module, source: KernelSource, results: Sequence[Value | ArrayValue], contiguous: bool
+) -> str:
+    """The function that Python calls."""
+    code = Function(module)
+    count = len(source.params) + 2 * bool(source.shared)
+    with code.when(code.emit(f"icmp ne i64 %count, {count}", "i1")):
+        code.lines.append(f"ret {code.call('PyErr_BadArgument', 'i64', [])}")
+        code.begin(f"{code.label()}_never")
+    objects = [code.load("%args", k, "i64") for k in range(count)]
+    first = _unboxed(code, source.params, objects, contiguous)
+    shared = [_number(code, value, "i64") for value in objects[len(source.params) :]] or [
+        literal(0),
+        literal(1),
+    ]
+    with code.when(code.emit(f"icmp ne {code.call('PyErr_Occurred', 'i64', [])}, 0", "i1")):
+        code.lines.append("ret i64 0")
+        code.begin(f"{code.label()}_never")
+    code.stack.append(f"%words = alloca [{first + sum(len(r.parts) for r in results) or 1} x i64]")
+    context(code, any(p.rank for p in source.params))
+    passed = [Value("%words", "ptr"), Value("%context", "ptr"), *(shared or (literal(0), literal(1)))]
+    failed = code.emit(f"call i1 @packed({_listed(passed)})", "i1")
+    restored(code)
+    with code.when(failed):
+        with code.when(code.emit(f"icmp ne {code.call('PyErr_Occurred', 'i64', [])}, 0", "i1")):
+            code.lines.append("ret i64 0")  # a signal handler raised
+            code.begin(f"{code.label()}_never")
+        code.lines.append(f"ret {code.call('PyErr_NoMemory', 'i64', [])}")
+        code.begin(f"{code.label()}_never")
+    made = _boxed_all(code, results, first)
+    return code.definition("i64 @entry(i64 %self, ptr %args, i64 %count)", f"ret {made}")
+
+
+def _unboxed(code: Function, params: Sequence[Param], objects: Sequence[Value], contiguous: bool) -> int:
+    """Write the words of parameters, given as Python objects; returns their number. Returns False to Python
+    if an array is not contiguous and aligned, where that is demanded."""
+    numbers: list[tuple[int, Value, Dtype]] = []
+    guards: list[Value] = []
+    first = 0
+    for param, given in zip(params, objects, strict=False):
+        if not param.rank:
+            numbers.append((first, given, param.dtype))
+            first += 1
+            continue
+        unpack = _unpacking(code.module, param.rank, contiguous)
+        size, place = literal(NUMPY[param.dtype].itemsize), Value(code.slot("%words", first), "ptr")
+        guards.append(code.emit(f"call i1 @{unpack}({given}, {size}, {place})", "i1"))
+        first += 1 + param.rank * (1 if contiguous else 2)
+    if guards and contiguous:
+        with code.when(code.emit(f"xor {code.both('and', guards)}, true", "i1")):
+            code.lines.append(f"ret {code.call('PyBool_FromLong', 'i64', [literal(0)])}")
+            code.begin(f"{code.label()}_never")  # unreachable after a return
+    for word, given, dtype in numbers:
+        code.lines.append(f"store {_number(code, given, dtype)}, ptr {code.slot('%words', word)}")
+    return first
 
 
 def for_words(source: KernelSource, name: str) -> Code:
-    """The same as the function `name`, for callers that are not Python: it returns a C integer."""
-    return _for_words(source, True, "i32", name)
-
-
-def _for_words(source: KernelSource, contiguous: bool, kind: str, name: str) -> Code:
+    """The function `name(words, context, launch, threads)`, for callers that are not Python: `packed`, which
+    returns a C integer."""
     module = _module(source)
-    given = [_unnamed(p, contiguous) for p in source.params]
-    used = _define_run(module, source, given)
+    given = [_unnamed(p) for p in source.params]
+    _define_run(module, source, given)
     parts = [p for g in given for p in g.parts]
-    text = module.text(_packed(module, source, parts, used, kind, name))
+    text = module.text(_packed(module, source, parts, f"i32 @{name}"))
     return Code(text, frozenset(module.needs.externals), (name,))
 
 
@@ -133,29 +196,58 @@ def restored(code: Instructions) -> None:
         code.call("PyEval_RestoreThread", "void", [state])
 
 
+def _boxed_all(code: Function, results: Sequence[Value | ArrayValue], first: int) -> Value:
+    """The list of results, which begin with the word `first`: numbers, and the bytes and lengths of arrays
+    that the kernel allocates."""
+    parts = [p for r in results for p in r.parts]
+    slots = iter([code.load("%words", k, p.type) for k, p in enumerate(parts, first)])
+    made = code.call("PyList_New", "i64", [literal(len(results))])
+    for k, result in enumerate(results):
+        words = [next(slots) for _ in result.parts]
+        value = boxed(code, words[0]) if isinstance(result, Value) else _boxed_array(code, result, words)
+        code.call("PyList_SetItem", "i32", [made, literal(k), value])
+    return made
+
+
+def _boxed_array(code: Function, array: ArrayValue, words: Sequence[Value]) -> Value:
+    """A tuple of the bytes of an array and its lengths; its memory is freed."""
+    data, *lengths = words
+    size = literal(BYTES[array.type])
+    for n in lengths:
+        size = code.product(size, n)
+    contents = code.call("PyByteArray_FromStringAndSize", "i64", [data, size])
+    code.call("PyMem_RawFree", "void", [data])
+    with code.when(code.emit(f"icmp eq {contents}, 0", "i1")):
+        code.lines.append("ret i64 0")
+        code.begin(f"{code.label()}_never")
+    made = code.call("PyTuple_New", "i64", [literal(1 + len(lengths))])
+    for k, item in enumerate((contents, *(boxed(code, n) for n in lengths))):
+        code.call("PyTuple_SetItem", "i32", [made, literal(k), item])
+    return made
+
+
 def _listed(values: Sequence[Value]) -> str:
     return ", ".join(map(str, values))
 
 
-def _packed(
-    module: Module, source: KernelSource, parts: Sequence[Value], used: Sequence[int], kind: str, name: str
-) -> str:
+def _packed(module: Module, source: KernelSource, parts: Sequence[Value], head: str) -> str:
     """`run` with parameters in words, the context of a call (`polls.py`), and threads: see `KernelSource`."""
     code = Function(module)
-    given = [code.load("%words", k, parts[k].type) for k in used]
+    given = [code.load("%words", k, p.type) for k, p in enumerate(parts)]
     extra = [Value(f"%{name}", "i64") for name in ("launch", "threads")] if source.shared else []
     results = Value(code.slot("%words", len(parts)), "ptr")
     extra += [Value("%words", "ptr"), results, Value("%context", "ptr")]
     failed = code.emit(f"call i1 @run({_listed([*given, *extra])})", "i1")
-    if kind != "i1":
-        failed = code.emit(f"zext {failed} to {kind}", kind)
-    head = f"{kind} @{name}(ptr %words, ptr %context, i64 %launch, i64 %threads)"
-    return code.definition(head, f"ret {failed}")
+    if head.startswith("i32"):
+        failed = code.emit(f"zext {failed} to i32", "i32")
+    return code.definition(f"{head}(ptr %words, ptr %context, i64 %launch, i64 %threads)", f"ret {failed}")
 
 
-def _define_run(module: Module, source: KernelSource, given: Sequence[Value | ArrayValue]) -> list[int]:
+def _define_run(
+    module: Module, source: KernelSource, given: Sequence[Value | ArrayValue]
+) -> list[Value | ArrayValue]:
     """The kernel as a function that stores its results and returns whether it gave up. LLVM knows that
-    parameters do not alias; program loops are inside. Returns the numbers of the words that it takes."""
+    parameters do not alias; program loops are inside. Returns the results."""
     parts = [p for g in given for p in g.parts]
     inside = module.function("run")
     module.words = {f"%p{k}": k for k in range(len(parts))}
@@ -171,10 +263,8 @@ def _define_run(module: Module, source: KernelSource, given: Sequence[Value | Ar
         inside.lines.append(f"store {part}, ptr {inside.slot('%results', k)}")
     extra = ["i64 %launch", "i64 %threads"] if source.shared else []
     extra += ["ptr %words", "ptr noalias %results", "ptr %context"]
-    body = {*_PARAMETER.findall("\n".join([*inside.stack, *inside.lines]))}
-    used = [k for k in range(len(parts)) if f"%p{k}" in body]
-    types = ("ptr noalias" if parts[k].type == "ptr" else parts[k].type for k in used)
-    params = ", ".join([*(f"{t} %p{k}" for k, t in zip(used, types, strict=True)), *extra])
+    types = ("ptr noalias" if p.type == "ptr" else p.type for p in parts)
+    params = ", ".join([*(f"{t} %p{k}" for k, t in enumerate(types)), *extra])
     if sum(isinstance(r, ArrayValue) for r in results) > len(inside.kept):
         raise UnsupportedError("a result that is an array of the caller")
     for name in (n for n in inside.heap if n not in inside.kept):  # in order: text is the cache key
@@ -183,7 +273,7 @@ def _define_run(module: Module, source: KernelSource, given: Sequence[Value | Ar
     module.compiled["run"] = inside.definition(
         f"internal i1 @run({params}){alone}", "ret i1 false", "ret i1 true"
     )
-    return used
+    return results
 
 
 def _needs(source: KernelSource) -> Needs:
@@ -194,9 +284,52 @@ def _needs(source: KernelSource) -> Needs:
     return Needs(found, len(kinds - {"bool"}) > 1, not kinds <= {"f32", "bool"}, places)
 
 
+def _number(code: Function, given: Value, dtype: Dtype) -> Value:
+    """The number in a Python object."""
+    if dtype == "bool":
+        return code.emit(f"icmp ne {code.call('PyObject_IsTrue', 'i32', [given])}, 0", "i1")
+    if dtype == "i64":
+        return code.call("PyLong_AsLongLong", "i64", [given])
+    return code.cast(code.call("PyFloat_AsDouble", "double", [given]), TYPES[dtype])
+
+
 def boxed(code: Instructions, value: Value) -> Value:
     """A Python object of a number."""
     if value.is_float:
         return code.call("PyFloat_FromDouble", "i64", [code.cast(value, "double")])
     function = "PyBool_FromLong" if value.type == "i1" else "PyLong_FromLongLong"
     return code.call(function, "i64", [code.cast(value, "i64")])
+
+
+def _unpacking(module: Module, rank: int, contiguous: bool) -> str:
+    """The function that writes the words of an array of a rank: its address and lengths, and its strides
+    unless it has to be contiguous. It returns whether it is contiguous and aligned. A NumPy array's header
+    has: data, rank, lengths, strides in bytes.
+
+    Arrays share it: each inlined copy would take as much compile time as a loop.
+    """
+    name = f"unpack{rank}"
+    if name not in module.compiled:
+        code = Function(module)
+        head = code.emit(f"add i64 %array, {object.__basicsize__}", "i64")  # of NumPy's own fields
+        data, _, lengths, strides = (_word(code, head, k) for k in range(4))
+        counts, steps = ([_word(code, at, k) for k in range(rank)] for at in (lengths, strides))
+        for k, word in enumerate((data, *counts, *(() if contiguous else steps))):
+            code.lines.append(f"store {word}, ptr {code.slot('%place', k)}")
+        rest = code.emit(f"and {data}, {code.emit('sub i64 %size, 1', 'i64').text}", "i64")
+        guards, empty, expected = [], [], Value("%size", "i64")
+        for n, step in zip(reversed(counts), reversed(steps), strict=True):
+            alone = code.emit(f"icmp sle {n}, 1", "i1")
+            guards.append(code.both("or", [alone, code.emit(f"icmp eq {step}, {expected.text}", "i1")]))
+            empty.append(code.same(n, 0))  # strides of empty arrays are arbitrary
+            expected = code.emit(f"mul {expected}, {n.text}", "i64")
+        beside = code.both("or", [*empty, code.both("and", guards)])
+        text = f"internal i1 @{name}(i64 %array, i64 %size, ptr %place) noinline"
+        module.compiled[name] = code.definition(text, f"ret {code.both('and', [code.same(rest, 0), beside])}")
+    return name
+
+
+def _word(code: Function, address: Value, k: int) -> Value:
+    """The integer number `k` at an address."""
+    place = code.emit(f"inttoptr i64 {code.emit(f'add {address}, {8 * k}', 'i64').text} to ptr", "ptr")
+    return code.emit(f"load i64, ptr {place.text}", "i64")

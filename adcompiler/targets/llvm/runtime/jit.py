@@ -28,7 +28,6 @@ from adcompiler.targets.llvm.runtime.gemm import gemm
 from adcompiler.targets.llvm.runtime.inline_cache import fast_path
 from adcompiler.targets.llvm.runtime.polls import polls
 from adcompiler.targets.llvm.runtime.pool import pool as pool_code
-from adcompiler.targets.llvm.runtime.words import Words
 from adcompiler.targets.llvm.values import BrokenModuleError
 from adcompiler.targets.llvm.vectormath.second_pass import closed_by_errors, inlined, parsed, run, version
 
@@ -46,8 +45,9 @@ class Native:
 
     def __init__(self, source: KernelSource) -> None:
         self.source = source
-        self.contiguous = Words(source, _library(source, True), True, _enter())
-        self.packed = self.contiguous.kernel
+        library = _library(source, True)
+        self.contiguous = _callable(library, METH_FASTCALL)
+        self.packed: int = library["packed"]
 
     @cached_property
     def strided(self) -> Callable[..., Any]:
@@ -56,7 +56,7 @@ class Native:
         if any(isinstance(s, Invoke) and s.name.startswith(CONTIGUOUS) for s in nodes):
             return self.copied
         try:
-            return Words(self.source, _library(self.source, False), False, _enter())
+            return _callable(_library(self.source, False), METH_FASTCALL)
         except BrokenModuleError as error:
             report("a kernel for strided arrays", error)
             return self.copied
@@ -162,13 +162,6 @@ def _vector_bits() -> int:
     with suppress(RuntimeError):  # not available on every system
         features = llvm.get_host_cpu_features()
     return 512 if features.get("avx512f") else 256 if features.get("avx2") else 128
-
-
-@cache
-def _enter() -> Any:
-    """The function that calls a kernel with words; it keeps Python's lock until the kernel runs."""
-    types = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int
-    return ctypes.PYFUNCTYPE(ctypes.c_int, *types)(_polls()["enter"])
 
 
 def keep_alive(library: Any) -> Any:

@@ -49,11 +49,10 @@ define internal i64 @now() {
 
 
 def polls() -> Code:
-    """`poll`; `settle`, which sets the main thread; and `enter`, which calls a kernel with a context, and
-    returns whether it gave up."""
+    """`poll`, and `settle`, which sets the main thread."""
     text = TEXT.replace("$POLL", POLL).replace("$OFTEN", str(SIGNAL_NANOSECONDS))
     clock, needs = (TICKS, ()) if CLOCK is None else (NOW, ("clock_gettime",))
-    return Code(clock + text, frozenset(needs), (POLL, "settle", "enter"))
+    return Code(clock + text, frozenset(needs), (POLL, "settle"))
 
 
 TEXT = """
@@ -66,38 +65,6 @@ declare i32 @PyErr_CheckSignals()
 define void @settle(i64 %thread) {
   store i64 %thread, ptr @main
   ret void
-}
-
-define i32 @enter(ptr %kernel, ptr %words, i64 %launch, i64 %threads, i32 %releases) {
-start:
-  %context = alloca [5 x i64]
-  %stop = getelementptr i64, ptr %context, i64 1
-  %state = getelementptr i64, ptr %context, i64 2
-  %asked = getelementptr i64, ptr %context, i64 3
-  %owner = getelementptr i64, ptr %context, i64 4
-  store ptr @$POLL, ptr %context
-  store i64 0, ptr %stop
-  store i64 0, ptr %state
-  store i64 0, ptr %asked
-  %thread = call i64 @PyThread_get_thread_ident()
-  store i64 %thread, ptr %owner
-  %held = icmp eq i32 %releases, 0
-  br i1 %held, label %run, label %release
-release:
-  %saved = call i64 @PyEval_SaveThread()
-  store i64 %saved, ptr %state
-  br label %run
-run:
-  %gave_up = call i1 %kernel(ptr %words, ptr %context, i64 %launch, i64 %threads)
-  %found = zext i1 %gave_up to i32
-  %left = load i64, ptr %state
-  %has = icmp eq i64 %left, 0
-  br i1 %has, label %end, label %restore
-restore:
-  call void @PyEval_RestoreThread(i64 %left)
-  br label %end
-end:
-  ret i32 %found
 }
 
 define i1 @$POLL(ptr %context) {
