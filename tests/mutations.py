@@ -65,7 +65,7 @@ FAULTS = (
           "both(under, guard), both(under, guard)"),
     Fault("ad/loops", "        if flowing <= live:\n", "        if flowing:\n"),
     Fault("ad/loops", "mask(element_of(a), live[a])", "mask(const(0, a.dtype), live[a])"),
-    Fault("ad/read_inverse", "if form.scale not in (1, -1):", "if form.scale not in (1, -1, 2):"),
+    Fault("ad/read_inverse", "if abs(scale) > 1:", "if abs(scale) > 2:"),
     Fault("ad/guards", "within(negation(element.guard), otherwise)", "within(element.guard, otherwise)"),
     Fault("ad/vjp", "both(guard, element.guard), both(guard, negation(element.guard))",
           "both(guard, element.guard), guard"),

@@ -1,9 +1,10 @@
 """The inverse of a read: for a point of the array, the point of the domain that reads it.
 
-A read at plain axes has one: `A[i, j]` is read at (i, j). A read at `s * i + c` has one too, for a constant s
-and a c that depends on no axis: the point a is read at i = (a - c) / s, if s divides a - c and i lies in the
-domain. The adjoint of such a read is a renamed array under a guard, without a scatter. So has `(i - c) // m`
-where the read counts only if m divides i - c: the point a is read at i = m * a + c.
+A read at plain axes has one: `A[i, j]` is read at (i, j). A read at `i + c` or `c - i` has one too, for a c
+that depends on no axis: the point a is read at i = a - c or c - a, if i lies in the domain. The adjoint of
+such a read is a renamed array under a guard, without a scatter. So has `(i - c) // m` where the read counts
+only if m divides i - c: the point a is read at i = m * a + c. A read at `2 * i` has none: its adjoint would
+compute what each point needs and use it at every other point only, so a scatter takes less time.
 
 So has a window `x[i + k]` with k before m and i before n - m + 1, where n is the length of x: each k reads
 the point a at i = a - k, and the adjoint is a sum over k. The bounds of its loop exclude each k for which i
@@ -37,7 +38,7 @@ class Inverse(NamedTuple):
 
 
 class _Affine(NamedTuple):
-    """(scale * axis + offset) / divisor; no axis for a constant index."""
+    """(scale * axis + offset) / divisor, for a scale of 1 or -1; no axis for a constant index."""
 
     axis: int | None
     scale: int
@@ -114,23 +115,18 @@ def _place(form: _Affine, point: Element) -> Element:
         return point
     if form.scale == -1:
         return apply("subtract", form.offset, point)
-    distance = apply("subtract", point, form.offset)
-    return distance if form.scale == 1 else apply("floor_divide", distance, const(form.scale, "i64"))
+    return apply("subtract", point, form.offset)
 
 
 def _conditions(
     form: _Affine, point: Element, place: Element, length: Element, size: Element
 ) -> Sequence[Element]:
-    """The conditions under which that position reads the point: it lies in the domain, and the step divides
-    the distance."""
+    """The conditions under which that position reads the point: it lies in the domain."""
     found = []
     if place is not point:
         found.append(apply("greater_equal", place, ZERO))
     if not (form.scale == form.divisor == 1 and _fills(length, form.offset, size)):
         found.append(apply("less", place, length))
-    if form.scale not in (1, -1):
-        rest = apply("remainder", apply("subtract", point, form.offset), const(form.scale, "i64"))
-        found.append(apply("equal", rest, ZERO))
     return found
 
 
@@ -157,7 +153,7 @@ def _divided(index: Element, known: Sequence[Element]) -> _Affine | None:
 
 
 def _affine(index: Element) -> _Affine | None:
-    """An index as scale * axis + offset."""
+    """An index as scale * axis + offset; None for other scales than 1 and -1."""
     form = linear(index)
     axes = [a for a in form.terms if a is not None and a.axes]
     if not axes:
@@ -166,4 +162,6 @@ def _affine(index: Element) -> _Affine | None:
     if others or not isinstance(axis, Index):
         return None
     scale = form.terms[axis]
+    if abs(scale) > 1:
+        return None
     return _Affine(axis.axis, scale, (form - linear(axis) * scale).element())

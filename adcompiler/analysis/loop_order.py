@@ -39,8 +39,10 @@ def loop_order(array: Array) -> tuple[int, ...]:
     for access in sorted(accesses, key=len, reverse=True):
         order.extend(k for k in access if k not in order)
     order.extend(k for k in axes if k not in order)
-    last = [axis for at in places if (axis := _contiguous(at, axes)) is not None]
-    if last:
+    found = [(at, _contiguous(at, axes)) for at in places]
+    votes = [(at, axis) for at, axis in found if axis is not None]
+    if votes:
+        last = [axis for _, axis in votes]
         innermost = max(reversed(order), key=last.count)
         order.remove(innermost)
         order.append(innermost)
@@ -48,7 +50,7 @@ def loop_order(array: Array) -> tuple[int, ...]:
         outermost = next(k for k in order if k < array.rank)
         order.remove(outermost)
         order.insert(0, outermost)
-    return _hoisting(array, order, last)
+    return _hoisting(array, order, votes)
 
 
 def _contiguous(at: Sequence[Element], axes: Sequence[int]) -> int | None:
@@ -79,22 +81,32 @@ def _accesses(array: Array) -> Iterator[tuple[frozenset[int], int]]:
             yield e.axes, last.axis if isinstance(last, Index) else -1
 
 
-def _hoisting(array: Array, order: Sequence[int], last: Sequence[int]) -> tuple[int, ...]:
+def _hoisting(
+    array: Array, order: Sequence[int], votes: Sequence[tuple[Sequence[Element], int]]
+) -> tuple[int, ...]:
     """`order` with the axes of loop-invariant parts first, so that inner loops do not repeat them.
 
     Such a part is costly and over two axes or more, or is an array of pairs that the loops can contract. The
     outermost axis remains an axis of the result, if it has any: else each block needs an array of partial
-    sums. The innermost axis remains one that accesses have `last`, if there is one, and no more accesses may
-    go against it than before: parts that loops repeat become arrays (`passes/arrays/hoist.py`).
+    sums. The innermost axis remains one that accesses have last, if there is one, except those within such
+    parts; and no more accesses may go against it than before: parts that loops repeat become arrays
+    (`passes/arrays/hoist.py`).
     """
     elements = [e for e in elements_of(array.elements) if 1 < len(e.axes) < len(order)]
     chain = sorted({e.axes for e in elements if _contracts(e) or is_costly(e)}, key=len)
     if not chain or any(not small <= large for small, large in pairwise(chain)):
         return tuple(order)
     better = sorted(order, key=lambda k: -sum(k in axes for axes in chain))
-    contiguous = better[-1] in last or order[-1] not in last
+    inside = [axis for at, axis in votes if not _is_within(at, chain)]
+    contiguous = better[-1] in inside or order[-1] not in inside
     contiguous = contiguous and _strided(array, better[-1]) <= _strided(array, order[-1])
     return tuple(better if contiguous and (not array.rank or better[0] < array.rank) else order)
+
+
+def _is_within(at: Sequence[Element], parts: Sequence[frozenset[int]]) -> bool:
+    """Whether an access depends on the axes of a part only."""
+    own = frozenset[int]().union(*(index.axes for index in at))
+    return any(own <= part for part in parts)
 
 
 def _contracts(element: Element) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import groupby
 
-from adcompiler.analysis.affine import shifted
+from adcompiler.analysis.affine import linear, shifted
 from adcompiler.analysis.loop_order import is_short
 from adcompiler.analysis.predicates import (
     ALWAYS,
@@ -338,4 +338,14 @@ def is_divisible(loop: Loop) -> bool:
 def adds_anywhere(loop: Loop) -> bool:
     """Whether several iterations of a loop may add to the same element."""
     iteration = Index(loop.number)
-    return any(isinstance(t.array, Accumulate) and iteration not in t.elements[:-1] for t in loop.tasks)
+    scatters = (t for t in loop.tasks if isinstance(t.array, Accumulate))
+    return not all(any(_is_own(index, iteration) for index in t.elements[:-1]) for t in scatters)
+
+
+def _is_own(index: Element, iteration: Index) -> bool:
+    """Whether an index differs between all iterations of a loop, whatever those of the loops inside."""
+    if iteration.axis not in index.axes:
+        return False
+    form = linear(index)
+    factor = form.terms.get(iteration, 0)
+    return factor != 0 and all(axis < 0 for axis in (form - linear(iteration) * factor).axes)
