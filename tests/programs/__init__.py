@@ -254,6 +254,8 @@ class Builder:
             first = arrays[0]
         (*_, then, other), shape = self.joined([*operands, first, second])
         form = self.pick(["where({0}, {1}, {2})", "({1} if {0} else {2})"])
+        if then.text.isidentifier() or other.text.isidentifier():  # += would change the variable chosen
+            form = form.replace("({1} if", "+({1} if")
         return Term(form.format(test, then.text, other.text), shape, max(then.bound, other.bound))
 
     def called(self, depth: int) -> Term:
