@@ -38,7 +38,13 @@ PROGRAMS = {
         "    return total"
     ),
 }
-SHAPES = {"pairs": (1, 8), "three": (1, 9), "coarse grid": (9, 7), "backwards": (4, 6), "red and black": (1, 9)}
+SHAPES = {
+    "pairs": (1, 8),
+    "three": (1, 9),
+    "coarse grid": (9, 7),
+    "backwards": (4, 6),
+    "red and black": (1, 9),
+}
 
 
 def argument(name: str) -> np.ndarray:
