@@ -199,3 +199,22 @@ def test_conditions_of_a_scatter_are_bounds_of_its_loop(text):
     assert all(part in source for part in SCATTERS[text]), source
     assert source.count("select(") == ("%s" in text)
     backends(func, (np.linspace(0.3, 1.1, 7), np.array([3, 0, 6, 9, 1, 3, 5])))
+
+
+def scattered(body: str, x: str = "%x[i, j]") -> str:
+    text = f"""
+        func @f<n, m, k>(%x: f64[n, m], %at: i64[n, m]) -> (%r: f64[n]) {{
+          %r = accumulate [n] (i < n, j < {'m' if 'j]' in x else 'k'}) {{ [{body}] += exp({x}) }}
+        }}"""
+    return emit(scheduled(kernel(program(text)))).source
+
+
+def test_functions_in_a_loop_that_scatters_have_a_loop_of_their_own():
+    assert "t[block, i1] = math.exp(x[i0, i1])" in scattered("%at[i, j]")
+
+
+def test_no_row_is_longer_than_the_arrays():
+    """A loop over a number of iterations that no array has may run any number of times."""
+    source = scattered("remainder(i * i + j, n)", "%x[i, 0] + f64(j)")
+    assert "+= math.exp(" in source
+    assert "[block" not in source

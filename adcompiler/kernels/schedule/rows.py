@@ -175,14 +175,14 @@ def _dropped(use: Use, stored: Mapping[Array, int], roots: Collection[Array]) ->
 
 
 def _is_shared(found: Sequence[Use]) -> bool:
-    """Whether several loops compute a value, or one that is not vectorised."""
+    """Whether several loops compute a value, or one that is not vectorised: it has loops inside, or adds a
+    function's values at computed places."""
     loops = {use.task.loops[use.task.order.index(use.part.axes[-1])] for use in found}
-    return len(loops) > 1 or any(map(_is_scalar, loops))
-
-
-def _is_scalar(loop: Loop) -> bool:
-    """Whether a loop is not vectorised: it has loops inside, or adds at computed places."""
-    return any(isinstance(item, Loop) or isinstance(item.array, Accumulate) for item in loop.body)
+    scatters = any(
+        isinstance(item, Task) and isinstance(item.array, Accumulate) for p in loops for item in p.body
+    )
+    nested = any(isinstance(item, Loop) for loop in loops for item in loop.body)
+    return len(loops) > 1 or nested or (scatters and is_function(found[0].part.element))
 
 
 def _of_a_row(task: Task) -> Iterator[Part]:
@@ -193,5 +193,15 @@ def _of_a_row(task: Task) -> Iterator[Part]:
         inner = axes.difference(outer)
         if outer and len(inner) == 1 and is_costly(e):
             (axis,) = inner
-            if not is_short(task.array.domain[axis]):
+            if not is_short(task.array.domain[axis]) and _is_bounded(task, axis):
                 yield Part(e, (*outer, axis))
+
+
+def _is_bounded(task: Task, axis: int) -> bool:
+    """Whether a row along an axis is no longer than other arrays. A loop that scatters may run any number of
+    times."""
+    if not isinstance(task.array, Accumulate):
+        return True
+    reads = (e for e in elements_of(task.array.elements) if isinstance(e, Read))
+    shapes = (task.array.shape, *(read.array.shape for read in reads))
+    return any(task.array.domain[axis] is length for shape in shapes for length in shape)
