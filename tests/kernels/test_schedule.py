@@ -204,7 +204,7 @@ def test_conditions_of_a_scatter_are_bounds_of_its_loop(text):
 def scattered(body: str, x: str = "%x[i, j]") -> str:
     text = f"""
         func @f<n, m, k>(%x: f64[n, m], %at: i64[n, m]) -> (%r: f64[n]) {{
-          %r = accumulate [n] (i < n, j < {'m' if 'j]' in x else 'k'}) {{ [{body}] += exp({x}) }}
+          %r = accumulate [n] (i < n, j < {"m" if "j]" in x else "k"}) {{ [{body}] += exp({x}) }}
         }}"""
     return emit(scheduled(kernel(program(text)))).source
 
