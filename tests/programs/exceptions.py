@@ -28,5 +28,6 @@ CLIFFS: dict[str, Exceptions] = {
     },
     "convolution-2d": {"gradient": (6.7, BOTH)},
     "cox": {"work twice": (1, FOUR_LOOPS)},
+    "graph-network": {"work twice": (1, FOUR_LOOPS)},
     "attention": {"strides": (2, CONTRACTED)},
 }
