@@ -18,7 +18,7 @@ whatever tile it is in, so its bits do not depend on the partition.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from adcompiler.kernels.routines.library import TERMS, TILE
 from adcompiler.targets.llvm.blas import LETTERS, SIDES, symbol
@@ -238,20 +238,9 @@ class _Function(Instructions):
             at = self.emit(f"getelementptr {kind}, {at}, {offset}", "ptr")
         return at
 
-    @contextmanager
-    def loop(self, stop: str, step: int = 1, start: Value = ZERO) -> Iterator[Value]:
+    def loop(self, stop: str, step: int = 1, start: Value = ZERO) -> AbstractContextManager[Value]:
         """The numbers of a range."""
-        counter, label = self.variable("i64"), self.label()
-        self.lines += [f"store {start}, ptr {counter}", f"br label %{label}"]
-        self.begin(label)
-        at = self.emit(f"load i64, ptr {counter}", "i64")
-        test = self.emit(f"icmp slt {at}, {stop}", "i1")
-        self.lines.append(f"br {test}, label %{label}_body, label %{label}_exit")
-        self.begin(f"{label}_body")
-        yield at
-        self.lines.append(f"store {self.emit(f'add nsw {at}, {step}', 'i64')}, ptr {counter}")
-        self.lines.append(f"br label %{label}")
-        self.begin(f"{label}_exit")
+        return self.iterations(start, Value(stop, "i64"), step=step)
 
     @contextmanager
     def cases(self, test: Value) -> Iterator[Callable[[], None]]:
