@@ -44,13 +44,6 @@ def past_the_end_while_false(x: f64[n], k: i64[m], v: f64):
     return i * v + x[0]
 
 
-def test_a_loop_ends_where_its_test_reads_past_the_end():
-    """Its program says so: a loop that went on would not end."""
-    ir = adc.function(past_the_end_while_true).show("ir", X, np.array([0]), 1.0)
-    assert "%3 = array () { %1 and %2 != 0 }" in ir
-    assert "while %3" in ir
-
-
 def a_condition_of_two(x: f64[n], k: i64[m], v: f64):
     i, t = 0, 0.0
     while t < 2 and x[k[i]] < v:

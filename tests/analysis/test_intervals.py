@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from adcompiler.analysis.affine import linear, linear_constant
-from adcompiler.analysis.intervals import never_negative, up_to
+from adcompiler.analysis.intervals import lowest, never_negative, up_to
 from adcompiler.interpreter.reference import REAL, evaluate
 from adcompiler.ir.nodes import Element, Index, Size, const
 from adcompiler.ops.build import apply
@@ -61,3 +61,32 @@ def tried(index: Element, length: Element, loops: tuple[Element, ...]) -> list[t
             with np.errstate(divide="ignore"):  # a remainder by 0 is 0
                 found.append(tuple(map(int, evaluate((index, length), (), {}, sizes, REAL, known))))
     return found
+
+
+def remainder(x: Element, y: Element) -> Element:
+    return apply("remainder", x, y)
+
+
+THREE = const(3, "i64")
+# Forms of indices below B and T, some with remainders, of which negative multiples are bounded from above.
+BOUNDED = {
+    "an index": I,
+    "a remainder by a number": remainder(I, THREE),
+    "of a number": remainder(const(2, "i64"), T),
+    "by a length, which may be 0": remainder(I, T),
+    "of a sum": remainder(plus(I, J), THREE),
+    "a scaled remainder": times(remainder(I, THREE), T),
+    "two": plus(remainder(I, THREE), times(const(2, "i64"), J)),
+}
+
+
+@pytest.mark.parametrize("factor", [-2, -1, 1, 2])
+@pytest.mark.parametrize("name", BOUNDED)
+def test_a_lower_bound_is_one(name: str, factor: int) -> None:
+    """It is at most the least value, and equal to it for some lengths."""
+    form = linear(BOUNDED[name]) * factor
+    bound = lowest(form, {I: up_to(B), J: up_to(T)})
+    assert bound is not None
+    found = [(value, least) for value, least in tried(form.element(), bound.element(), (B, T))]
+    assert all(least <= value for value, least in found)
+    assert any(least == value for value, least in found)

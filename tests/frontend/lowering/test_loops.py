@@ -25,6 +25,26 @@ def run(body: str, *args: Any, parameters: str = "x: f64[n]") -> Any:
     return adc.compile(source, backend="numpy")(*args)
 
 
+# ---- What ends a while loop ----
+
+ENDED = {  # by a check that fails: where it stands, the text, and the condition of the loop
+    "in the condition": ("i = 0\nwhile x[i] < v:\n    i = i + 1\nreturn i + x[0]", "%1 and %2 != 0"),
+    "in the body": ("t = 0.0\nwhile t < v:\n    t = t + x[k]\nreturn t", "%3 and %c != 0"),
+    "before the loop": ("t = 0.0\ny = x[k]\nwhile t < v:\n    t = t + y\nreturn t", "%1 and %c != 0"),
+    "nowhere": ("t = 0.0\nwhile t < v:\n    t = t + x[0]\nreturn t", "%r < %v"),
+}
+
+
+@pytest.mark.parametrize("place", ENDED)
+def test_a_failed_check_ends_the_loop(place: str) -> None:
+    """A check raises when the program has run, and a loop that goes on after it might not end."""
+    body, condition = ENDED[place]
+    source = "def f(x: f64[n], v: f64, k: i64):\n    " + body.replace("\n", "\n    ")
+    lines = adc.compile(source, backend="numpy").show("ir").splitlines()
+    ends = next(line.split()[-1] for line in lines if line.strip().startswith("while "))
+    assert f"    {ends} = array () {{ {condition} }}" in lines
+
+
 # ---- What is carried ----
 
 
