@@ -126,7 +126,9 @@ class Module:
         inside = self.function(name)
         for k, kept in enumerate(("words", "context")):
             inside.lines.append(f"%{kept} = load ptr, ptr {inside.slot('%data', k)}")
-        own = list(dict.fromkeys(p for p in parts if p.text.startswith("%") and p.text not in self.words))
+        # Arrays are passed: LLVM takes one that is not passed to be unchanged by the call.
+        passed = (p for p in parts if p.type == "ptr" or p.text not in self.words)
+        own = list(dict.fromkeys(p for p in passed if p.text.startswith("%")))
         given = {p.text: inside.load("%data", k, p.type).text for k, p in enumerate(own, 2)}
         given |= {p.text: p.text for p in parts if not p.text.startswith("%")}
         for p in parts:
