@@ -22,6 +22,7 @@ from adcompiler.ir.nodes import (
     Array,
     Call,
     Const,
+    Contraction,
     Element,
     Func,
     Index,
@@ -239,8 +240,11 @@ def _whole(
     """An array over a domain."""
     found = evaluate(elements, domain, values, sizes, numbers)
     dtype = numbers.dtypes[array.dtype]
-    body = np.broadcast_to(np.asarray(found[-1], dtype), domain)
+    value = found[0] * found[1] if isinstance(array, Contraction) else found[-1]
+    body = np.broadcast_to(np.asarray(value, dtype), domain)
     match array:
+        case Contraction(shape=shape):
+            return np.asarray(numbers.reduce("sum", body, tuple(range(len(shape), len(domain))), dtype))
         case Map():
             return body.copy()
         case Reduce(op=op, shape=shape):

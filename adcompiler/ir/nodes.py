@@ -307,6 +307,30 @@ class Accumulate(Array):
         return (*self.indices, self.body)
 
 
+class Contraction(Array):
+    """`contract (i < n, j < m | k < d) { left * right }`: a sum of products of two factors, as tiles of a
+    matrix product (`kernels/emit/contraction.py`). Passes see the factors, but no product."""
+
+    __slots__ = ("left", "reduced", "right")
+    fields = ("shape", "reduced", "left", "right")
+    reduced: Shape
+    left: Element
+    right: Element
+
+    def _derive(self) -> None:
+        super()._derive()
+        self.dtype = self.left.dtype
+
+    @property
+    def domain(self) -> Shape:
+        """The kept axes, then the reduced ones."""
+        return self.shape + self.reduced
+
+    @property
+    def elements(self) -> tuple[Element, ...]:
+        return (self.left, self.right)
+
+
 def is_const(element: Element, value: int | float | None = None) -> TypeGuard[Const]:
     """Whether `element` is a constant, and equal to `value` when one is given (0 matches -0.0)."""
     return isinstance(element, Const) and (value is None or element.value == value)

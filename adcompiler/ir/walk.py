@@ -15,6 +15,7 @@ from adcompiler.ir.nodes import (
     Apply,
     Array,
     Call,
+    Contraction,
     Element,
     Func,
     Index,
@@ -221,6 +222,8 @@ def with_elements(array: Array, change: Change, size: Change | None = None) -> A
             return Reduce(array.op, shape, size(array.reduced), *change((array.body,)))
         case Accumulate():
             return Accumulate(shape, size(array.domain), change(array.indices), *change((array.body,)))
+        case Contraction():
+            return Contraction(shape, size(array.reduced), *change(array.elements))
     raise AssertionError(f"unknown array {type(array).__name__}")
 
 

@@ -48,6 +48,7 @@ from adcompiler.ir.nodes import (
     Call,
     Check,
     Const,
+    Contraction,
     Element,
     Func,
     Index,
@@ -152,6 +153,13 @@ def _is_leaf(element: Element) -> bool:
     """Whether an element is too plain for a separate line: also a read at plain indices."""
     plain_args = all(not a.args and not isinstance(a, Read) for a in element.args)
     return plain_args if isinstance(element, Read) else not element.args
+
+
+def _printed_elements(array: Array) -> tuple[Element, ...]:
+    """The elements of an array as they are printed: the factors of a contraction as a product."""
+    if isinstance(array, Contraction):
+        return (Apply("multiply", array.elements, array.dtype),)
+    return array.elements
 
 
 def _own_lines(roots: tuple[Element, ...]) -> list[Element]:
@@ -320,9 +328,10 @@ class Printer:
         match array:
             case Map():
                 head = f"array ({self._domain(array.domain)})"
-            case Reduce():
+            case Reduce() | Contraction():
                 kept, reduced = self._domain(array.shape), self._domain(array.reduced, array.rank)
-                head = f"reduce {array.op} ({kept}{' | ' if kept else '| '}{reduced})"
+                word = f"reduce {array.op}" if isinstance(array, Reduce) else "contract"
+                head = f"{word} ({kept}{' | ' if kept else '| '}{reduced})"
             case Accumulate():
                 head = f"accumulate [{self._lengths(array.shape)}] ({self._domain(array.domain)})"
             case Ruled():
@@ -340,18 +349,19 @@ class Printer:
         """`head { body }`, with a line for each element that needs its own."""
         highest = max((axis for e in array.elements for axis in e.axes), default=-1)
         axes = self._axes(max(highest + 1, len(array.domain)))
-        names = self._element_names(array, {*self.sizes, *axes})
-        texts, lines = self._texts(array.elements, axes, names)
-        *indices, body = (texts[e][0] for e in array.elements)
+        elements = _printed_elements(array)
+        names = self._element_names(elements, {*self.sizes, *axes})
+        texts, lines = self._texts(elements, axes, names)
+        *indices, body = (texts[e][0] for e in elements)
         last = f"[{', '.join(indices)}] += {body}" if isinstance(array, Accumulate) else body
         if not lines and self.width(head) + self.width(last) < MOST_COLUMNS:
             return f"{head} {last} }}"
         return "\n    ".join((head, *lines, last)) + "\n  }"
 
-    def _element_names(self, array: Array, taken: set[str]) -> dict[Element, str]:
+    def _element_names(self, elements: tuple[Element, ...], taken: set[str]) -> dict[Element, str]:
         """Names for the elements that need a separate line, arguments first."""
         known = self.func.names
-        own = _own_lines(array.elements)
+        own = _own_lines(elements)
         named = {e: _unique(known[e], taken) for e in own if e in known}
         numbers = _numbered("u", taken)
         return {e: named[e] if e in named else next(numbers) for e in own}

@@ -16,6 +16,7 @@ from adcompiler.ir.nodes import (
     Array,
     Call,
     Check,
+    Contraction,
     Element,
     Func,
     Index,
@@ -462,6 +463,10 @@ class _Reader(ElementReader):
             return Map(self.domain()[0], *self.body())
         if token.text == "reduce":
             return Reduce(self.take("name").text, *self.domain(), *self.body())
+        if token.text == "contract":
+            shape, reduced = self.domain()
+            (body,) = self.body()
+            return Contraction(shape, reduced, *body.args)
         if token.text == "rule":
             return self.rule()
         if token.text == "accumulate":

@@ -15,6 +15,7 @@ from adcompiler.ir.nodes import (
     Apply,
     Array,
     Call,
+    Contraction,
     Element,
     Func,
     Input,
@@ -183,6 +184,10 @@ ARRAY_INVARIANTS: Final[tuple[tuple[str, Callable[[Array], bool]], ...]] = (
     (
         "sums and products are of numbers",
         lambda a: not isinstance(a, Reduce) or a.op not in ("sum", "prod") or a.dtype != "bool",
+    ),
+    (
+        "the factors of a contraction are floats of one type",
+        lambda a: not isinstance(a, Contraction) or (is_float(a.dtype) and a.left.dtype == a.right.dtype),
     ),
     (
         "an accumulate adds numbers",

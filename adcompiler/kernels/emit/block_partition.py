@@ -8,9 +8,10 @@ from math import prod
 from typing import NamedTuple
 
 from adcompiler.interpreter.reference import length
-from adcompiler.ir.nodes import Apply, Const, Element, Shape, Size
+from adcompiler.ir.nodes import Apply, Const, Contraction, Element, Shape, Size
 from adcompiler.ir.walk import is_computed
 from adcompiler.kernels.emit.calls import is_product, piece
+from adcompiler.kernels.emit.contraction import Tiles
 from adcompiler.kernels.emit.kernel import Kernel
 from adcompiler.kernels.emit.writer import Writer
 from adcompiler.kernels.limits import (
@@ -23,8 +24,9 @@ from adcompiler.kernels.limits import (
     MOST_WIDE_BLOCKS,
     PARALLEL_POINTS,
     SCAN_POINTS,
+    TILES_POINTS,
 )
-from adcompiler.kernels.schedule.schedule_tree import Loop, computed
+from adcompiler.kernels.schedule.schedule_tree import Loop, Task, computed
 from adcompiler.loopir.limits import LEAST_LANES, MOST_LANES
 from adcompiler.loopir.nodes import (
     Assign,
@@ -197,10 +199,14 @@ def _inside(loop: Loop) -> list[Shape]:
 
 def _domains(loop: Loop) -> list[Shape]:
     """For each task, the lengths of the loops inside a nest."""
-    return [
-        tuple(piece(t.array) if is_product(t.array) else [t.array.domain[axis] for axis in t.order[1:]])
-        for t in loop.tasks
-    ]
+    return [tuple(_domain(t)) for t in loop.tasks]
+
+
+def _domain(task: Task) -> Sequence[Element]:
+    """The lengths of the loops of a task inside a nest."""
+    if isinstance(task.array, Contraction):
+        return Tiles(task.array).points
+    return piece(task.array) if is_product(task.array) else [task.array.domain[k] for k in task.order[1:]]
 
 
 def _often(kernel: Kernel, k: int) -> Shape:
@@ -214,8 +220,9 @@ def _limits(kernel: Kernel, k: int) -> tuple[int, int, int]:
     if k in kernel.scans:
         return SCAN_POINTS, MOST_BLOCKS, 0
     wide = any(b.nest == k and b.shape for b in kernel.plan.buffers)
+    tiles = any(isinstance(t.array, Contraction) for t in kernel.nests[k].tasks)
     return (
-        BLOCK_POINTS,
+        TILES_POINTS if tiles else BLOCK_POINTS,
         MOST_WIDE_BLOCKS if wide else MOST_BLOCKS,
         PARALLEL_POINTS if k in kernel.in_iterations else 0,
     )

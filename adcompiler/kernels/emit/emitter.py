@@ -13,10 +13,11 @@ from dataclasses import replace
 
 from adcompiler.analysis.loop_order import is_short
 from adcompiler.analysis.predicates import Conditions, join, meet
-from adcompiler.ir.nodes import Accumulate, Array, Element, Input, Read, Reduce, Shape
+from adcompiler.ir.nodes import Accumulate, Array, Contraction, Element, Input, Read, Reduce, Shape
 from adcompiler.ir.nodes import Call as ArrayCall
 from adcompiler.kernels.emit import calls
 from adcompiler.kernels.emit.call_plan import Buffer, CallPlan
+from adcompiler.kernels.emit.contraction import Tiles
 from adcompiler.kernels.emit.kernel import Kernel, over_blocks
 from adcompiler.kernels.emit.names import Names
 from adcompiler.kernels.emit.parallel_scan import ParallelScan, ParallelScanWriter
@@ -162,6 +163,8 @@ class Emitter(Statements):
             self.nest(item)
         elif isinstance(item, Recurrence) and (scan := ParallelScan(item)).legal():
             self.parallel_scan(scan)
+        elif isinstance(item, Task) and isinstance(item.array, Contraction):
+            self.contraction(item, item.array)
         elif isinstance(item, Task) and calls.is_product(item.array):
             self.product(item, item.array)
         else:
@@ -253,6 +256,13 @@ class Emitter(Statements):
         """Write a matrix product as a nest over its pieces."""
         k, writer = len(self.nests), self.function(Loop(calls.pieces(made), UNNUMBERED, [task]), ())
         calls.product(writer, made, Var("start"), Var("stop"))
+        self.divide(k, writer)
+
+    def contraction(self, task: Task, made: Contraction) -> None:
+        """Write a contraction as a nest over its tiles."""
+        k, tiles = len(self.nests), Tiles(made)
+        writer = self.function(Loop(tiles.count, UNNUMBERED, [task]), task.written)
+        tiles.write(writer, task.elements)
         self.divide(k, writer)
 
     def function(self, loop: Loop, roots: Iterable[Element]) -> Writer:

@@ -17,11 +17,23 @@ from typing import Any
 import numpy as np
 
 from adcompiler.interpreter.reference import REAL, evaluate
-from adcompiler.ir.nodes import Accumulate, Apply, Array, Call, Element, Func, Index, Read, Reduce
+from adcompiler.ir.nodes import (
+    Accumulate,
+    Apply,
+    Array,
+    Call,
+    Contraction,
+    Element,
+    Func,
+    Index,
+    Read,
+    Reduce,
+)
 from adcompiler.ir.textform.printer import lengths
 from adcompiler.ir.types import NUMPY, Dtype, is_float
-from adcompiler.ir.walk import elements_of, is_computed, substitute
+from adcompiler.ir.walk import elements_of, is_computed, read_by, substitute
 from adcompiler.kernels.emit.calls import PRODUCTS
+from adcompiler.kernels.emit.contraction import Tiles
 from adcompiler.kernels.limits import (
     CACHE_BYTES,
     CALL_NANOSECONDS,
@@ -58,7 +70,7 @@ class Work:
     operations: Operations = field(default_factory=Counter)
     exact: bool = True
     in_order: bool = False  # iterations of a program loop
-    products: list[tuple[Call, tuple[int, ...]]] = field(default_factory=list)  # and their lengths
+    products: list[tuple[Call | Contraction, tuple[int, ...]]] = field(default_factory=list)  # and lengths
     done: set[Element] = field(default_factory=set, repr=False)  # already counted: variables hold these
 
     @property
@@ -153,6 +165,8 @@ class Counted:
             self.recurrence(work, item, around)
         elif isinstance(item.array, Call):
             self.call(work, item.array, around)
+        elif isinstance(item.array, Contraction):
+            self.contraction(work, item.array, around)
         else:
             self.operations(work, item.elements, [], around)
 
@@ -252,6 +266,23 @@ class Counted:
         else:
             work.exact = False
 
+    def contraction(self, work: Work, made: Contraction, around: Space) -> None:
+        """Add a contraction: its result, and each array that it reads once."""
+        tiles = Tiles(made)
+        work.loops.append("contraction")
+        work.made[self.labels[made]] = None
+        work.writes[self.labels[made]] = self.size(work, made)
+        for array in read_by(made.elements):
+            if array.rank:
+                work.reads[self.labels[array]] = self.size(work, array)
+        sides = (*map(tiles.length, (tiles.rows, tiles.terms, tiles.columns)),)
+        cases = tiles.length(tiles.cases)
+        lengths = (around.iterations, *(int(self.value(work, n, ONCE)[0]) for n in (cases, *sides)))
+        points = prod(lengths)
+        work.products.append((made, lengths))
+        work.operations["add", made.dtype] += points
+        work.operations["multiply", made.dtype] += points
+
     # -- elements ------------------------------------------------------------------------------
 
     def operations(
@@ -316,13 +347,14 @@ def _nominal(work: Work) -> float:
     return max(moving, computing * CHEAP_NANOSECONDS + calls)
 
 
-def _product(call: Call, lengths: tuple[int, ...]) -> float:
+def _product(call: Call | Contraction, lengths: tuple[int, ...]) -> float:
     """The nominal nanoseconds of a matrix product (`targets/llvm/runtime/gemm.py`): its multiplications, in
     whole strips of panels, packing, updates of the result, and calls."""
     *cases, rows, terms, columns = lengths
     high, wide, times = -(-rows // TILE), -(-columns // TILE), -(-terms // TERMS)
     strips = -(-rows // STRIP_ROWS) * -(-columns // PANEL_COLUMNS)
-    packed = terms * (high * columns + (wide * rows if call.op == "matmul_tn" else 0))
+    both = isinstance(call, Contraction) or call.op == "matmul_tn"
+    packed = terms * (high * columns + (wide * rows if both else 0))
     each = strips * STRIP_ROWS * PANEL_COLUMNS * terms * PRODUCT_NANOSECONDS[call.dtype]
     each += packed * PACKING_NANOSECONDS + strips * times * UPDATE_NANOSECONDS
     return prod(cases) * (each + high * wide * times * CALL_NANOSECONDS)

@@ -273,6 +273,36 @@ def library_matmul_tn(a: Any, b: Any, c: Any, start: int, stop: int) -> None:
             _multiply(a.T, b, c, TILE * i, TILE * (tile - columns * i), k)
 
 
+def _add_product(a: Any, b: Any, c: Any, rows: int, columns: int, terms: int, first: int) -> None:
+    """C += A B, of the leading rows, columns and terms; the `first` terms, 0, initialise C. In machine code
+    this is our own function, as for `_multiply`."""
+    left, right = np.ascontiguousarray(a[:rows, :terms]), np.ascontiguousarray(b[:terms, :columns])
+    if first == 0:
+        c[:rows, :columns] = np.dot(left, right)
+    else:
+        c[:rows, :columns] += np.dot(left, right)
+
+
+def library_tile(a: Any, b: Any, c: Any, rows: int, columns: int, terms: int, first: int) -> None:
+    """Add a product of packed factors to a tile (`kernels/emit/contraction.py`)."""
+    _add_product(a, b, c, rows, columns, terms, first)
+
+
+def library_tile_nt(a: Any, b: Any, c: Any, rows: int, columns: int, terms: int, first: int) -> None:
+    """The same for a transposed right factor."""
+    _add_product(a, b.T, c, rows, columns, terms, first)
+
+
+def library_tile_tn(a: Any, b: Any, c: Any, rows: int, columns: int, terms: int, first: int) -> None:
+    """The same for a transposed left factor."""
+    _add_product(a.T, b, c, rows, columns, terms, first)
+
+
+def library_tile_tt(a: Any, b: Any, c: Any, rows: int, columns: int, terms: int, first: int) -> None:
+    """The same for two transposed factors."""
+    _add_product(a.T, b.T, c, rows, columns, terms, first)
+
+
 def library_cholesky(a: Any, l: Any) -> None:  # noqa: E741
     """L Lᵀ = A; NaN if A is not positive definite."""
     n = a.shape[0]

@@ -21,6 +21,7 @@ from adcompiler.ir.nodes import (
     Accumulate,
     Array,
     Call,
+    Contraction,
     Element,
     Func,
     Index,
@@ -103,7 +104,8 @@ def _arranged(
         return () if array in given else (*made_before(array), *asked)
 
     made = [a for a in postorder(roots, before) if not (isinstance(a, Input) or a in given)]
-    orders = {**style.orders([a for a in made if not isinstance(a, Item | Call)]), **(orders or {})}
+    loops_over = [a for a in made if not isinstance(a, Item | Call | Contraction)]
+    orders = {**style.orders(loops_over), **(orders or {})}
     for array in made:
         if not isinstance(array, Item):
             tasks.append(Task(array, orders.get(array, ()), needed=needed[array]))
@@ -357,7 +359,7 @@ class _Placer:
 
     def within(self, task: Task) -> int:
         """The number of loops around a task that contain all its readers in the same iteration."""
-        if isinstance(task.array, Accumulate | Item | Call):
+        if isinstance(task.array, Accumulate | Item | Call | Contraction):
             return 0
         found = (
             _loops_of_both(task, reader, read)

@@ -24,6 +24,7 @@ from adcompiler.ir.nodes import (
     Apply,
     Array,
     Call,
+    Contraction,
     Element,
     Index,
     Node,
@@ -33,6 +34,7 @@ from adcompiler.ir.nodes import (
     Shape,
     const,
     element_of,
+    identity,
     neutral,
 )
 from adcompiler.ir.walk import elements_of, is_computed, substitute
@@ -127,7 +129,9 @@ class Task:
 
     @property
     def index(self) -> dict[int, Element]:
-        """The loop variable of each axis of the domain."""
+        """The loop variable of each axis of the domain; the loops of tiles have the numbers of axes."""
+        if isinstance(self.array, Contraction):
+            return dict(enumerate(identity(self.array.domain)))
         found: dict[int, Element] = {k: const(0, "i64") for k in range(len(self.array.domain))}
         return found | {k: Index(loop.number) for k, loop in zip(self.order, self.loops, strict=True)}
 

@@ -19,8 +19,10 @@ from math import prod
 
 from adcompiler.analysis.affine import linear
 from adcompiler.ir.nodes import (
+    Apply,
     Array,
     Const,
+    Contraction,
     Element,
     Func,
     Index,
@@ -116,15 +118,16 @@ def is_certain(lengths: Sequence[int]) -> bool:
     return i * j * k >= CERTAIN_INTENSITY * (i * j + i * k + j * k)
 
 
-def with_calls(func: Func, products: Iterable[Product]) -> Func:
-    """The program with calls replacing these sums."""
-    return _Calls({p.array: p for p in products}).func(func)
+def with_calls(func: Func, products: Iterable[Product], packs: bool = False) -> Func:
+    """The program with calls replacing these sums. If a target `packs`, those whose factors are not arrays as
+    they are, such as windows, become contractions, whose tiles read them in place."""
+    return _Calls({p.array: p for p in products}, packs).func(func)
 
 
 class _Calls(Rewriter):
-    def __init__(self, products: dict[Reduce, Product]) -> None:
+    def __init__(self, products: dict[Reduce, Product], packs: bool) -> None:
         super().__init__()
-        self.products = products
+        self.products, self.packs = products, packs
 
     def inner(self, loop: object) -> None:
         """Loop bodies are unchanged."""
@@ -133,7 +136,11 @@ class _Calls(Rewriter):
         made = super()._rebuilt(array)
         if isinstance(array, Reduce) and array in self.products:
             again = _product(made)
-            return made if again is None else _called(again)
+            if again is None:
+                return made
+            if self.packs and _is_packed(again):
+                return Contraction(made.shape, again.array.reduced, again.left, again.right)
+            return _called(again)
         return made
 
 
@@ -162,6 +169,25 @@ def _grouped(array: Reduce, factors: Sequence[Element], i: int, j: int) -> Produ
         return None
     cases, rows, columns = (tuple(sorted(axes - terms)) for axes in (a & b, a - b, b - a))
     return Product(array, cases, rows, columns, product(left), product(right))
+
+
+def _is_packed(product: Product) -> bool:
+    """Whether a factor would be copied to become a matrix: it reads windows, rows at computed places, or
+    several axes as one. Factors that are computed are stored: both a value and its gradient need them."""
+    long = [
+        sum(not is_const(product.array.domain[a], 1) for a in axes)
+        for axes in (product.rows, product.columns, product.terms)
+    ]
+    return max(long) > 1 or any(map(_is_moved, (product.left, product.right)))
+
+
+def _is_moved(group: Element) -> bool:
+    """Whether a factor only reads an array, other than at the axes of its matrix."""
+    elements = elements_of((group,))
+    if any(isinstance(e, Apply) and is_float(e.dtype) for e in elements):
+        return False
+    reads = [e for e in elements if isinstance(e, Read) and is_float(e.dtype)]
+    return not (group in reads and all(isinstance(i, Index) for e in reads for i in e.args))
 
 
 def _called(product: Product) -> Array:

@@ -53,7 +53,12 @@ class Form(NamedTuple):
 
 
 class Target(Protocol):
-    """A target of compilation."""
+    """A target of compilation. One that `packs` has contractions (`ir/nodes.py`)."""
+
+    @property
+    def packs(self) -> bool:
+        """Whether products of windows are contractions."""
+        ...
 
     def prepared(self, func: Func) -> Func:
         """The program in which products are sought."""
@@ -129,7 +134,8 @@ class _Program:
         """The program in which these products are calls."""
         if not products:
             return self.func
-        return self.funcs.made(products, lambda: with_calls(self.func, [self.products[k] for k in products]))
+        chosen = [self.products[k] for k in products]
+        return self.funcs.made(products, lambda: with_calls(self.func, chosen, self.target.packs))
 
     def form(self, products: tuple[int, ...]) -> Form:
         """Its form for the scheduler."""

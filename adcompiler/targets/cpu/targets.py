@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import Any
+from typing import Any, ClassVar
 
 from adcompiler.ir.nodes import Func
 from adcompiler.ir.types import Dtype
@@ -36,6 +36,7 @@ class Cpu:
     precise: bool = False
     threads: int | None = None
     by_numba: bool = False
+    packs: ClassVar[bool] = True
 
     def prepared(self, func: Func) -> Func:
         """Guarded sums become products of matrices."""
@@ -44,7 +45,7 @@ class Cpu:
     def products(self, func: Func) -> tuple[Sequence[Product], int | None]:
         """A lower threshold applies to products after all loops of a program: the kernel stays unchanged."""
         products = found(func)
-        return products, CALL_POINTS if products and pays(with_calls(func, products)) else None
+        return products, CALL_POINTS if products and pays(with_calls(func, products, self.packs)) else None
 
     def form(self, func: Func) -> Form:
         """Apply passes up to the choice of loop orders; final products run after the kernel."""
@@ -101,6 +102,7 @@ class Cuda:
 
     atomics: bool = False
     fast: bool = False
+    packs: ClassVar[bool] = False
 
     def prepared(self, func: Func) -> Func:
         """The program unchanged: the kernels of both sums would run."""

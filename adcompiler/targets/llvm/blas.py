@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Sequence
 from functools import cache
 from importlib import util
 from pathlib import Path
@@ -24,7 +25,7 @@ def symbol(kind: str, left: bool, right: bool) -> str:
     return f"adc_gemm_{LETTERS[kind]}{'nt'[left]}{'nt'[right]}"
 
 
-SIDES = (False, False), (False, True), (True, False)  # which factors are transposed
+SIDES = (False, False), (False, True), (True, False), (True, True)  # which factors are transposed
 SYMBOLS = {symbol(kind, *sides): kind for kind in LETTERS for sides in SIDES}  # and their types
 
 
@@ -60,22 +61,43 @@ def product(code: Variables, a: Factor, b: Factor, c: ArrayValue) -> None:
 
 
 def tile(code: Variables, a: Factor, b: Factor, c: ArrayValue, corner: tuple[Value, Value, Value]) -> None:
-    """A tile of C += A B (`library.py`), from row i, column j and term k on, by our own product; the first
-    terms initialise C."""
+    """A tile of C += A B (`library.py`), from row i, column j and term k on; the first terms initialise C."""
     _check(a, b, c)
     i, j, k = corner
     most = (TILE, TILE, TERMS)
-    lengths = (
+    lengths = tuple(
         code.function("min", [literal(limit), code.binary("-", n, at)])
         for n, at, limit in zip((*c.shape, a.terms), corner, most, strict=True)
     )
     places = ((i, j), (k, i) if a.transposed else (i, k), (j, k) if b.transposed else (k, j))
     arrays = (c, a.array, b.array)
-    data = (_address_of(code, x, *at) for x, at in zip(arrays, places, strict=True))
-    keeps = code.emit(f"icmp ne {k}, 0", "i1")
+    data = tuple(_address_of(code, x, *at) for x, at in zip(arrays, places, strict=True))
+    _add(code, a, b, c, data, lengths, k)
+
+
+def add_product(
+    code: Variables, a: Factor, b: Factor, c: ArrayValue, lengths: Sequence[Value], first: Value
+) -> None:
+    """C += A B, of the leading rows, columns and terms; the `first` terms, 0, initialise C."""
+    _check(a, b, c)
+    _add(code, a, b, c, (c.data, a.array.data, b.array.data), lengths, first)
+
+
+def _add(
+    code: Variables,
+    a: Factor,
+    b: Factor,
+    c: ArrayValue,
+    data: Sequence[Value],
+    lengths: Sequence[Value],
+    first: Value,
+) -> None:
+    """Call our own product."""
+    keeps = code.emit(f"icmp ne {first}, 0", "i1")
     name = symbol(c.type, a.transposed, b.transposed)
     code.needs.externals.add(name)
-    code.call(name, "void", [*data, *lengths, *(x.shape[1] for x in arrays), keeps], "nounwind")
+    rows = (x.shape[1] for x in (c, a.array, b.array))
+    code.call(name, "void", [*data, *lengths, *rows, keeps], "nounwind")
 
 
 def _check(a: Factor, b: Factor, c: ArrayValue) -> None:

@@ -30,7 +30,7 @@ from adcompiler.loopir.nodes import (
 from adcompiler.loopir.python_modules import MATRICES, source
 from adcompiler.loopir.types import Types, types_of_routine
 from adcompiler.loopir.walk import assigned, walk
-from adcompiler.targets.llvm.blas import Factor, product, tile
+from adcompiler.targets.llvm.blas import Factor, add_product, product, tile
 from adcompiler.targets.llvm.instructions import Instructions
 from adcompiler.targets.llvm.tables import TYPES
 from adcompiler.targets.llvm.values import ArrayValue, Needs, Value, literal
@@ -129,6 +129,10 @@ class _Body(Variables):
             case "_multiply", [a, b, Var(name=c), *corner]:
                 i, j, k = (self.value(e) for e in corner)
                 tile(self, self.factor(a), self.factor(b), self.known(c), (i, j, k))
+            case "_add_product", [a, b, Var(name=c), *lengths, first]:
+                counts = tuple(self.value(n) for n in lengths)
+                whole = (self.factor(a), self.factor(b), self.known(c))
+                add_product(self, *whole, counts, self.value(first))
             case "np.dot", [a, b, Var(name=c)]:
                 product(self, self.factor(a), self.factor(b), self.known(c))
             case _:

@@ -9,7 +9,7 @@ from typing import Any
 from adcompiler.kernels.routines import decompositions, library
 from adcompiler.targets.cuda.device import device
 
-CPU_ONLY = ("library_matmul", "library_matmul_nt", "library_matmul_tn")  # these call BLAS
+CPU_ONLY = ("library_matmul", "library_tile")  # and their other layouts: these call BLAS
 
 
 def _on_device() -> dict[str, Callable[..., Any]]:
@@ -18,7 +18,7 @@ def _on_device() -> dict[str, Callable[..., Any]]:
     namespace = written | {n: getattr(device, n) for n in ("math", "np", "reduce_add")}
     found: dict[str, Callable[..., Any]] = {}
     for name, routine in written.items():
-        if isinstance(routine, FunctionType) and name not in (*CPU_ONLY, "reduce_add"):
+        if isinstance(routine, FunctionType) and name != "reduce_add" and not name.startswith(CPU_ONLY):
             found[name] = namespace[name] = _compiled(FunctionType(routine.__code__, namespace, name))
     return found
 
