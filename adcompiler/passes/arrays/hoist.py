@@ -24,15 +24,18 @@ from adcompiler.ir.nodes import (
     Apply,
     Array,
     Const,
+    Contraction,
     Element,
     Func,
     Index,
     Input,
     Read,
     Select,
+    Shape,
     is_const,
 )
-from adcompiler.ir.walk import Rewriter, elements_of, rewrite, separate, with_elements
+from adcompiler.ir.types import is_float
+from adcompiler.ir.walk import Rewriter, elements_of, is_small, postorder, rewrite, separate, with_elements
 from adcompiler.ops.costs import costly
 from adcompiler.passes.limits import MOST_REPEATED, MOST_REPEATED_PAIRS
 from adcompiler.passes.order.orders import settled_orders
@@ -56,6 +59,9 @@ class _Hoist(Rewriter):
 
     def array(self, array: Array) -> Array:
         axes = {k for k, n in enumerate(array.domain) if not is_const(n, 1)}
+        if isinstance(array, Contraction):
+            known = _once(array)
+            return with_elements(array, lambda es: tuple(_stored(e, array.domain, known) for e in es))
         if isinstance(array, Accumulate):
             array = _precomputed(array)
         if len(axes) < 2:
@@ -132,6 +138,18 @@ def _precomputed(array: Accumulate) -> Array:
         return array
     own = separate(value, array.domain)
     return with_elements(array, lambda elements: rewrite(elements, lambda e: e, {value: own}))
+
+
+def _stored(factor: Element, domain: Shape, known: dict[Element, bool]) -> Element:
+    """A factor of a contraction with costly parts as arrays, which tiles only copy."""
+    found = postorder((factor,), lambda e: () if _is_kept(e, known) else e.args)
+    parts: dict[Element, Element] = {e: separate(e, domain) for e in found if _is_kept(e, known)}
+    return rewrite((factor,), lambda e: e, parts)[0]
+
+
+def _is_kept(part: Element, known: dict[Element, bool]) -> bool:
+    """Whether a part is costly, and no larger as an array than those that it reads."""
+    return bool(part.axes) and is_float(part.dtype) and costly(part, known) and is_small(part)
 
 
 def _strided(element: Element, innermost: int) -> bool:

@@ -19,7 +19,6 @@ from math import prod
 
 from adcompiler.analysis.affine import linear
 from adcompiler.ir.nodes import (
-    Apply,
     Array,
     Const,
     Contraction,
@@ -28,6 +27,7 @@ from adcompiler.ir.nodes import (
     Index,
     Read,
     Reduce,
+    Select,
     Shape,
     closed,
     is_const,
@@ -138,7 +138,7 @@ class _Calls(Rewriter):
             again = _product(made)
             if again is None:
                 return made
-            if self.packs and _is_packed(again):
+            if self.packs and any(map(_is_packed, (again.left, again.right))):
                 return Contraction(made.shape, again.array.reduced, again.left, again.right)
             return _called(again)
         return made
@@ -171,23 +171,19 @@ def _grouped(array: Reduce, factors: Sequence[Element], i: int, j: int) -> Produ
     return Product(array, cases, rows, columns, product(left), product(right))
 
 
-def _is_packed(product: Product) -> bool:
-    """Whether a factor would be copied to become a matrix: it reads windows, rows at computed places, or
-    several axes as one. Factors that are computed are stored: both a value and its gradient need them."""
-    long = [
-        sum(not is_const(product.array.domain[a], 1) for a in axes)
-        for axes in (product.rows, product.columns, product.terms)
-    ]
-    return max(long) > 1 or any(map(_is_moved, (product.left, product.right)))
+def _is_packed(group: Element) -> bool:
+    """Whether a group of factors as a matrix would be a copy that is larger than what it reads, or have zeros
+    around it: it reads windows, which place depends on several axes, or under conditions on places."""
+    return any(
+        any(len(i.axes) > 1 for i in e.args) if isinstance(e, Read) else _is_placed(e)
+        for e in elements_of((group,))
+        if is_float(e.dtype)
+    )
 
 
-def _is_moved(group: Element) -> bool:
-    """Whether a factor only reads an array, other than at the axes of its matrix."""
-    elements = elements_of((group,))
-    if any(isinstance(e, Apply) and is_float(e.dtype) for e in elements):
-        return False
-    reads = [e for e in elements if isinstance(e, Read) and is_float(e.dtype)]
-    return not (group in reads and all(isinstance(i, Index) for e in reads for i in e.args))
+def _is_placed(element: Element) -> bool:
+    """Whether a value depends on a condition on places."""
+    return isinstance(element, Select) and bool(element.guard.axes) and not is_computed(element.guard)
 
 
 def _called(product: Product) -> Array:
