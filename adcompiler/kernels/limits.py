@@ -7,6 +7,7 @@ MOST_WIDE_BLOCKS = 64  # blocks, where each has partial sums of a whole array: m
 # Blocks of whole vectors that are left for threads, where blocks are otherwise smaller than a vector.
 FEWEST_BLOCKS = 8
 LINE_NUMBERS = 8  # float64 numbers of a cache line: blocks that share one would write to it in turn
+LINE_BYTES = 64  # bytes of a cache line, as most processors have
 # Iterations of a block if lanes have their own sums, which each block clears and combines.
 ADDING_ITERATIONS = 64
 LONGEST_BLOCK = 2**62  # iterations of a block that is a whole loop, of a length that the program computes

@@ -22,10 +22,10 @@ from adcompiler.analysis.affine import linear, linear_constant
 from adcompiler.analysis.intervals import facts_of
 from adcompiler.analysis.predicates import guarded
 from adcompiler.ir.nodes import Const, Contraction, Element, Index, Read, Shape, const, is_const, select
-from adcompiler.ir.types import is_float
+from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.ir.walk import elements_of
 from adcompiler.kernels.emit.writer import BRANCH_AXIS, Writer, axis_name, zero
-from adcompiler.kernels.limits import WHOLE_PLACES
+from adcompiler.kernels.limits import LINE_BYTES, WHOLE_PLACES
 from adcompiler.kernels.routines.library import TERMS, TILE
 from adcompiler.kernels.schedule.schedule_tree import Bound, Loop
 from adcompiler.loopir.nodes import (
@@ -87,7 +87,7 @@ class Tiles:
         found = [contiguous(e, self.domain) for e in self.made.elements]
         votes = [k for k in found if k is not None and k in terms]
         last = min(votes, key=lambda k: isinstance(self.domain[k], Const), default=None)
-        return tuple(sorted(terms, key=lambda k: k == last))
+        return tuple(sorted(terms, key=lambda k: (k == last, isinstance(self.domain[k], Const))))
 
     def length(self, axes: Axes) -> Element:
         """The length of a group of axes."""
@@ -133,11 +133,9 @@ class Tiles:
         number, dtype = len(self.domain), self.made.dtype
         factors = elements[self.left], elements[self.right]
         inner = [self.inner(e, own) for e, own in zip(factors, (self.rows, self.columns), strict=True)]
-        left, right = (TILE, TERMS), (TERMS, TILE)
-        if inner[0] in self.rows:
-            left = right
-        if inner[1] in self.terms:
-            right = TILE, TERMS
+        line = LINE_BYTES // NUMPY[dtype].itemsize  # rows begin in different sets of a cache
+        along = (TILE, TERMS + line), (TERMS, TILE + line)
+        left, right = along[inner[0] in self.rows], along[inner[1] not in self.terms]
         for name, shape in ((LEFT, left), (RIGHT, right), (TILED, (TILE, TILE))):
             writer.own.add(name)
             writer.add(Allocate(name, dtype, tuple(map(literal, shape))))
@@ -289,6 +287,8 @@ class Tiles:
     ) -> None:
         """Write the values of a factor along an axis: zeros outside the interval where conditions hold."""
         value, bounds = solved(element, axis)
+        writer.assured, more = self.inside(writer, value, axis, bounds)
+        bounds += more
         writer.expect((value, *(e for _, e in bounds)))
         (start, stop), name = limits, axis_name(axis)
         first, last = start, stop
@@ -309,6 +309,26 @@ class Tiles:
         writer.open(loop, For(name, unsigned(first), unsigned(last)))
         writer.add(Store(spot(), writer.written(value)))
         writer.close()
+        writer.assured = ()
+
+    def inside(
+        self, writer: Writer, value: Element, axis: int, bounds: Sequence[Bound]
+    ) -> tuple[list[tuple[Element, Element]], list[Bound]]:
+        """The indices of a factor that may lie outside an axis of its array, where it is zero, and the bounds
+        inside which they do not."""
+        assured, found = list[tuple[Element, Element]](), list[Bound]()
+        if isinstance(value, Read):
+            writer.loops.append(Loop(self.domain[axis], axis, bounds=[*bounds]))
+            pairs = zip(value.args, value.array.shape, strict=True)
+            pairs_outside = [pair for pair in pairs if not writer.fits(*pair)]
+            writer.loops.pop()
+            for index, size in pairs_outside:
+                ends = apply("greater_equal", index, const(0, "i64")), apply("less", index, size)
+                own = [_bounds(end, axis) for end in ends]
+                if None not in own:
+                    assured.append((index, size))
+                    found += [bound for each in own for bound in each or ()]
+        return assured, found
 
     def store(self, writer: Writer, rows: Part, columns: Part) -> None:
         """Store a tile in the result."""

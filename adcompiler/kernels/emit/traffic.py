@@ -8,6 +8,7 @@ summed over all iterations of those, or over a sample.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from adcompiler.analysis.predicates import Conditions
 from adcompiler.interpreter.reference import REAL, evaluate
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -28,6 +30,7 @@ from adcompiler.ir.nodes import (
     Index,
     Read,
     Reduce,
+    is_const,
 )
 from adcompiler.ir.textform.printer import lengths
 from adcompiler.ir.types import NUMPY, Dtype, is_float
@@ -323,15 +326,22 @@ def predicted_time(made: Scheduled) -> Callable[[Sequence[int]], float]:
     """The nominal nanoseconds of a program by its lengths: in each nest the longer of moving and computing.
 
     It compares forms of one program on any machine: one that computes or moves more is slower. It does not
-    know how well loops use the processor.
+    know how well loops use the processor. What runs only if numbers are not finite does not count.
     """
 
     def time(sizes: Sequence[int]) -> float:
         labels: defaultdict[Array, str] = defaultdict(lambda: str(len(labels)))
         counted = Counted(made.func, labels, sizes, {})
-        return sum(_nominal(counted.item(item)) for item in made.schedule.body)
+        usual = (item for item in made.schedule.body if not _is_exceptional(item.needed))
+        return sum(_nominal(counted.item(item)) for item in usual)
 
     return time
+
+
+def _is_exceptional(needed: Conditions) -> bool:
+    """Whether something runs only if a number is not finite (`passes/order/structural_zeros.py`)."""
+    bounds = (c.args[-1] for c, holds in needed if not holds and c.args)
+    return any(is_const(most, math.inf) for most in bounds)
 
 
 def _nominal(work: Work) -> float:

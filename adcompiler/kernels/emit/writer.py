@@ -111,6 +111,7 @@ class Writer:
         self.loops: list[Loop] = []
         self.cut: Collection[int] = ()  # the loops that the function runs from start to stop only
         self.inside: dict[object, bool] = {}  # indices, sizes and loops: whether the index is inside the axis
+        self.assured: Collection[tuple[Element, Element]] = ()  # indices inside axes of these lengths here
         self.stands: dict[Array, Array] = {}  # what placeholders of numbers stand for
         self.around: Sequence[Loop] = ()  # the loops in which this function is called
         self.used: dict[str, None] = {}
@@ -404,6 +405,8 @@ class Writer:
     def fits(self, index: Element, size: Element) -> bool:
         """Whether an index is known to be inside an axis: i + 1 is if the loop leaves out the last
         iteration."""
+        if (index, size) in self.assured:
+            return True
         axis, first = shifted(index)
         whole, less = shifted(size)
         if axis is None:

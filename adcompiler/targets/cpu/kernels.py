@@ -61,7 +61,11 @@ class Target(Protocol):
         ...
 
     def prepared(self, func: Func) -> Func:
-        """The program in which products are sought."""
+        """The program for the scheduler, without products."""
+        ...
+
+    def with_products(self, func: Func) -> Func:
+        """The same program, in a form in which products are sought."""
         ...
 
     def products(self, func: Func) -> tuple[Sequence[Product], int | None]:
@@ -90,7 +94,7 @@ class _Program:
     """A program with its possible calls, and its forms."""
 
     def __init__(self, func: Func, target: Target) -> None:
-        self.func, self.target = target.prepared(func), target
+        self.plain, self.func, self.target = target.prepared(func), target.with_products(func), target
         self.products, self.fewest = target.products(self.func)
         self.lengths = [lengths(p.lengths) for p in self.products]
         self.funcs: Memo[tuple[int, ...], Func] = Memo()
@@ -133,7 +137,7 @@ class _Program:
     def with_calls(self, products: tuple[int, ...]) -> Func:
         """The program in which these products are calls."""
         if not products:
-            return self.func
+            return self.plain
         chosen = [self.products[k] for k in products]
         return self.funcs.made(products, lambda: with_calls(self.func, chosen, self.target.packs))
 

@@ -42,6 +42,10 @@ class Cpu:
         """Guarded sums become products of matrices."""
         return guarded_products(func)
 
+    def with_products(self, func: Func) -> Func:
+        """Sums over windows, too."""
+        return guarded_products(func, windows=True)
+
     def products(self, func: Func) -> tuple[Sequence[Product], int | None]:
         """A lower threshold applies to products after all loops of a program: the kernel stays unchanged."""
         products = found(func)
@@ -81,6 +85,10 @@ class Finished(Cpu):
         """The program unchanged."""
         return func
 
+    def with_products(self, func: Func) -> Func:
+        """The program unchanged."""
+        return func
+
     def products(self, func: Func) -> tuple[Sequence[Product], int | None]:
         """No products are sought."""
         return (), None
@@ -106,6 +114,10 @@ class Cuda:
 
     def prepared(self, func: Func) -> Func:
         """The program unchanged: the kernels of both sums would run."""
+        return func
+
+    def with_products(self, func: Func) -> Func:
+        """The program unchanged."""
         return func
 
     def products(self, func: Func) -> tuple[Sequence[Product], int | None]:

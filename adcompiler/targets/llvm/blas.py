@@ -20,13 +20,18 @@ MODULE = "scipy.linalg.cython_blas"
 LETTERS = {"double": "d", "float": "s"}
 
 
-def symbol(kind: str, left: bool, right: bool) -> str:
-    """The name of our function (`runtime/gemm.py`) for a type, and for transposed factors."""
-    return f"adc_gemm_{LETTERS[kind]}{'nt'[left]}{'nt'[right]}"
+def symbol(kind: str, left: bool, right: bool, packed: bool = False) -> str:
+    """The name of our function (`runtime/gemm.py`) for a type, and for transposed or `packed` factors."""
+    return f"adc_{'tile' if packed else 'gemm'}_{LETTERS[kind]}{'nt'[left]}{'nt'[right]}"
 
 
 SIDES = (False, False), (False, True), (True, False), (True, True)  # which factors are transposed
-SYMBOLS = {symbol(kind, *sides): kind for kind in LETTERS for sides in SIDES}  # and their types
+SYMBOLS = {  # and their types
+    symbol(kind, *sides, packed=packed): kind
+    for kind in LETTERS
+    for sides in SIDES
+    for packed in (False, True)
+}
 
 
 class Factor(NamedTuple):
@@ -72,31 +77,32 @@ def tile(code: Variables, a: Factor, b: Factor, c: ArrayValue, corner: tuple[Val
     places = ((i, j), (k, i) if a.transposed else (i, k), (j, k) if b.transposed else (k, j))
     arrays = (c, a.array, b.array)
     data = tuple(_address_of(code, x, *at) for x, at in zip(arrays, places, strict=True))
-    _add(code, a, b, c, data, lengths, k)
+    _add(code, symbol(c.type, a.transposed, b.transposed), (c, a.array, b.array), data, lengths, k)
 
 
 def add_product(
     code: Variables, a: Factor, b: Factor, c: ArrayValue, lengths: Sequence[Value], first: Value
 ) -> None:
-    """C += A B, of the leading rows, columns and terms; the `first` terms, 0, initialise C."""
+    """C += A B, of the leading rows, columns and terms of packed factors; the `first` terms, 0, initialise
+    C."""
     _check(a, b, c)
-    _add(code, a, b, c, (c.data, a.array.data, b.array.data), lengths, first)
+    arrays = (c, a.array, b.array)
+    name = symbol(c.type, a.transposed, b.transposed, packed=True)
+    _add(code, name, arrays, [x.data for x in arrays], lengths, first)
 
 
 def _add(
     code: Variables,
-    a: Factor,
-    b: Factor,
-    c: ArrayValue,
+    name: str,
+    arrays: Sequence[ArrayValue],
     data: Sequence[Value],
     lengths: Sequence[Value],
     first: Value,
 ) -> None:
     """Call our own product."""
     keeps = code.emit(f"icmp ne {first}, 0", "i1")
-    name = symbol(c.type, a.transposed, b.transposed)
     code.needs.externals.add(name)
-    rows = (x.shape[1] for x in (c, a.array, b.array))
+    rows = (x.shape[1] for x in arrays)
     code.call(name, "void", [*data, *lengths, *rows, keeps], "nounwind")
 
 

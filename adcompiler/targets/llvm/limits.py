@@ -11,7 +11,7 @@ SIGNAL_NANOSECONDS = 20_000_000  # nanoseconds between two checks for signals: u
 WAKE_NANOSECONDS = 40_000
 SPIN_NANOSECONDS = 200_000  # nanoseconds for which a thread spins before it sleeps: processor time
 
-STACK_ELEMENTS = 1 << 13  # elements of an array on the stack, such as a packed factor: memory of a thread
+STACK_ELEMENTS = 1 << 14  # elements of an array on the stack, such as a packed factor: memory of a thread
 LOW_TRIP_LANES = 4  # lanes of vectors in a kernel for low trip counts
 UNKNOWN_ITERATIONS = 1 << 10  # assumed iterations of a loop of unknown length: polls get rarer
 VECTORS_OF_CALLS = 2  # vectors at a time in loops that call functions: registers

@@ -29,8 +29,7 @@ from adcompiler.targets.llvm.values import Needs, Value, literal, suffix, typed
 BITS = {"double": 64, "float": 32}
 VECTORS = 2  # vectors of a panel: with 6 or 8 rows, sums enough to hide the latency of additions
 ZERO = literal(0)
-
-
+LENGTHS = "i64 %m, i64 %n, i64 %k, i64 %ldc"
 PARAMS = "ptr noalias %c, ptr %a, ptr %b, i64 %m, i64 %n, i64 %k, i64 %ldc, i64 %lda, i64 %ldb, i1 %keep"
 
 
@@ -38,7 +37,7 @@ def gemm(kind: str, bits: int) -> Code:
     """The functions for a type, with vectors of a width in bits."""
     needs = Needs()
     texts = [*_Tiles(needs, kind, bits).functions()]
-    names = [symbol(kind, *sides) for sides in SIDES]
+    names = [symbol(kind, *sides, packed=packed) for sides in SIDES for packed in (False, True)]
     return Code("\n".join([*needs.head, *texts]), frozenset(), names)
 
 
@@ -61,6 +60,7 @@ class _Tiles:
         yield self.micro()
         for left, right in SIDES:
             yield self.tile(left, right)
+            yield self.packed_tile(left, right)
 
     def tile(self, left: bool, right: bool) -> str:
         """Pack what needs it, and multiply."""
@@ -69,7 +69,9 @@ class _Tiles:
         code.stack.append(f"%right = alloca [{wide * TERMS} x {self.kind}], align 64")
         pack = f"adc_across_{self.letter}" if right else f"adc_along_{self.letter}{self.columns}"
         code.lines.append(f"call void @{pack}(ptr %right, ptr %b, i64 %ldb, i64 %n, i64 %k)")
-        given = "ptr %a, ptr %right, i64 %m, i64 %n, i64 %k, i64 %ldc, i64 %lda, i64 %lda, i64 1, i1 %keep"
+        given = (
+            f"ptr %a, ptr %right, {LENGTHS}, i64 %lda, i64 %lda, i64 1, i64 %k, i64 {self.columns}, i1 %keep"
+        )
         if left:
             high = -(-TILE // self.rows) * self.rows
             code.stack.append(f"%left = alloca [{high * TERMS + 8} x {self.kind}], align 64")
@@ -80,6 +82,22 @@ class _Tiles:
             )
         code.lines.append(f"call void @adc_micro_{self.letter}(ptr %c, {given})")
         name = symbol(self.kind, left, right)
+        return code.function(f"void @{name}({PARAMS}) {self.attributes}")
+
+    def packed_tile(self, left: bool, right: bool) -> str:
+        """Multiply factors of a tile that are in the cache: only a transposed right one is packed again."""
+        code = _Function(self.needs)
+        factor, panels = "ptr %b", "i64 1, i64 %ldb"
+        if right:
+            wide = -(-TILE // self.columns) * self.columns
+            code.stack.append(f"%right = alloca [{wide * TERMS} x {self.kind}], align 64")
+            pack = f"adc_across_{self.letter}"
+            code.lines.append(f"call void @{pack}(ptr %right, ptr %b, i64 %ldb, i64 %n, i64 %k)")
+            factor, panels = "ptr %right", f"i64 %k, i64 {self.columns}"
+        strips = "i64 1, i64 1, i64 %lda" if left else "i64 %lda, i64 %lda, i64 1"
+        given = f"ptr %c, ptr %a, {factor}, {LENGTHS}, {strips}, {panels}, i1 %keep"
+        code.lines.append(f"call void @adc_micro_{self.letter}({given})")
+        name = symbol(self.kind, left, right, packed=True)
         return code.function(f"void @{name}({PARAMS}) {self.attributes}")
 
     def along(self, width: int) -> str:
@@ -148,11 +166,12 @@ class _Tiles:
         return code.function(f"internal void @adc_across_{self.letter}({params}) noinline {self.attributes}")
 
     def micro(self) -> str:
-        """Multiply packed panels by strips of rows: `next` is between strips, `row` between rows, and `step`
-        between terms of the left factor. Rows beyond the last of a strip repeat it, and are not stored."""
+        """Multiply panels by strips of rows: `next` is between strips, `row` between rows, and `step` between
+        terms of the left factor, `panel` between panels and `ldb` between terms of the right one. Rows beyond
+        the last of a strip repeat it, and are not stored."""
         code, vector = _Function(self.needs), typed(self.kind, self.lanes)
         with code.loop("%n", self.columns) as j:
-            panel = code.place(self.kind, "%b", code.times(j, "%k"))
+            panel = code.place(self.kind, "%b", code.times(j, "%panel"))
             with code.loop("%m", self.rows) as i:
                 last = code.emit(f"sub i64 %m, {code.plus(i, 1).text}", "i64")
                 strip = code.place(self.kind, "%a", code.times(i, "%next"))
@@ -162,7 +181,7 @@ class _Tiles:
                 for total in (v for row in sums for v in row):
                     code.lines.append(f"store {literal(0.0, vector)}, ptr {total}")
                 with code.loop("%k") as k:
-                    at = code.place(self.kind, panel, code.times(k, str(self.columns)))
+                    at = code.place(self.kind, panel, code.times(k, "%ldb"))
                     terms = [
                         code.emit(
                             f"load {vector}, {code.place(self.kind, at, literal(v * self.lanes))}, align 4",
@@ -187,7 +206,7 @@ class _Tiles:
                         at = code.place(self.kind, "%c", code.times(code.plus(i, r), "%ldc"), j)
                         self.add(code, at, totals[r], left)
         params = "ptr noalias %c, ptr %a, ptr noalias %b, i64 %m, i64 %n, i64 %k, i64 %ldc"
-        params += ", i64 %next, i64 %row, i64 %step, i1 %keep"
+        params += ", i64 %next, i64 %row, i64 %step, i64 %panel, i64 %ldb, i1 %keep"
         return code.function(f"internal void @adc_micro_{self.letter}({params}) noinline {self.attributes}")
 
     def add(self, code: _Function, at: Value, row: Sequence[Value], left: Value) -> None:
