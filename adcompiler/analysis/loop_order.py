@@ -31,8 +31,9 @@ def loop_order(array: Array) -> tuple[int, ...]:
     runs, blocks have no partial arrays: an axis of the result comes first.
     """
     axes = [k for k, n in enumerate(array.domain) if not is_const(n, 1)]
-    places = [array.indices if isinstance(array, Accumulate) else tuple(map(Index, range(array.rank)))]
-    places += [e.args for e in elements_of(array.elements) if isinstance(e, Read)]
+    own = array.indices if isinstance(array, Accumulate) else tuple(map(Index, range(array.rank)))
+    places = [_along(own, array)]
+    places += [_along(e.args, e.array) for e in elements_of(array.elements) if isinstance(e, Read)]
     ordered = places[isinstance(array, Accumulate) :]
     accesses = [tuple(i.axis for i in at if isinstance(i, Index) and i.axis in axes) for at in ordered]
     order: list[int] = []
@@ -53,9 +54,17 @@ def loop_order(array: Array) -> tuple[int, ...]:
     return _hoisting(array, order, votes)
 
 
+def _along(at: Sequence[Element], array: Array) -> tuple[Element, ...]:
+    """The indices of an access on axes longer than one."""
+    return tuple(i for i, n in zip(at, array.shape, strict=True) if not is_const(n, 1))
+
+
 def _contiguous(at: Sequence[Element], axes: Sequence[int]) -> int | None:
     """The axis along which an access to rows of several elements goes: it moves the last index by one from
-    iteration to iteration, and no other; of plain indices alone, the last axis."""
+    iteration to iteration, and no other; of plain indices alone, the last axis. An access to one column goes
+    along none."""
+    if not at or isinstance(at[-1], Const):
+        return None
     rows, plain = at[:-1], [i.axis for i in at if isinstance(i, Index) and i.axis in axes]
     beside = frozenset[int]().union(*(i.axes for i in rows))
     own = at[-1].axes.intersection(axes) if rows else frozenset()

@@ -3,15 +3,17 @@
 An array is kept if inlining would repeat costly work: its body contains a costly primitive, and its reader's
 domain has more points than its own. An array over pairs is inlined anyway if it is read along plain axes:
 `hoist` later separates the parts that loops would repeat. An array that reads several others is kept where a
-window over it, as in a convolution, would read all of them at each of its points. Scalars that are lengths of
-arrays read by a loop are kept where such lengths read them: the loop's body reads them as consts.
+window over it, as in a convolution, would read all of them at each of its points. A costly array that some reader
+needs as an array, because it reads other places than its own point, is kept for all its readers. Scalars that
+are lengths of arrays read by a loop are kept where such lengths read them: the loop's body reads them as consts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from adcompiler.analysis.affine import shifted
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import Array, Const, Element, Func, Index, Map, Read, is_const
 from adcompiler.ir.walk import (
@@ -26,7 +28,7 @@ from adcompiler.ir.walk import (
     with_args,
     with_elements,
 )
-from adcompiler.ops.costs import costly
+from adcompiler.ops.costs import costly, is_costly
 
 
 def inline(func: Func) -> Func:
@@ -42,11 +44,13 @@ def inline_all(func: Func) -> Func:
 class _Inline(Rewriter):
     def __init__(self) -> None:
         super().__init__()
-        self.cost: dict[Map, bool] = {}
+        self.cost: dict[Array, bool] = {}
         self.inlined: dict[Element, Map] = {}
         self.known: dict[Element, bool] = {}
         self.rewritten: dict[int, dict[Element, Element]] = {}  # by the points of `body`
         self.lengths: set[Array] = set()  # read by lengths of loop operands
+        self.stored: set[Array] = set()  # costly, and read at other places than the reader's point
+        self.kept: set[Array] = set()  # what became of them
 
     def func(self, func: Func) -> Func:
         """Rewrite a whole program; the inlined body of a named array keeps its name."""
@@ -62,7 +66,18 @@ class _Inline(Rewriter):
         results = tuple(results)
         loops = dict.fromkeys(a.loop for a in arrays_of(results) if isinstance(a, Item))
         self.lengths.update(a for loop in loops for o in loop.operands for a in lengths_read(o))
+        self.stored.update(self._stored(arrays_of(results)))
         return super().run(results)
+
+    def _stored(self, arrays: Iterable[Array]) -> Iterator[Array]:
+        """The costly maps that some array reads at other places than its own point."""
+        for array in arrays:
+            points, elements = _points(array), elements_of(array.elements)
+            reads = [e for e in elements if isinstance(e, Read) and self.cost.get(e.array)]
+            yield from (e.array for e in reads if _is_beside(e))
+            if isinstance(array, Map):
+                own = any(map(is_costly, elements)) or any(self.inlines(e, points) for e in reads)
+                self.cost[array] = array.rank > 0 and own
 
     @property
     def became(self) -> tuple[dict[Any, Any], ...]:
@@ -70,7 +85,8 @@ class _Inline(Rewriter):
 
     def array(self, array: Array) -> Array:
         kept = {self.arrays[a] for a in self.lengths if a in self.arrays}
-        points = sum(not is_const(n, 1) for n in array.domain)
+        self.kept.update(self.arrays[a] for a in self.stored if a in self.arrays)
+        points = _points(array)
 
         def size(length: Element) -> Element:
             return length if kept.intersection(read_by((length,))) else self.body(length, points)
@@ -101,13 +117,26 @@ class _Inline(Rewriter):
     def inlines(self, read: Read, points: int) -> bool:
         """Whether inlining this read repeats no costly work."""
         assert isinstance(read.array, Map)
-        own = sum(not is_const(n, 1) for n in read.array.shape)
+        if read.array in self.kept:
+            return False
+        own = _points(read.array)
         plain = all(
             isinstance(i, Index) or is_const(n, 1) for i, n in zip(read.args, read.array.shape, strict=True)
         )
         pairs = sum(not isinstance(n, Const) for n in read.array.shape) > 1
         cheap = not self.cost.get(read.array, True) and (plain or own >= points or _reads_one(read.array))
         return (cheap or (plain and (own >= points or pairs))) and not is_number(read.array)
+
+
+def _is_beside(read: Read) -> bool:
+    """Whether a read is of a neighbour of the reader's own point."""
+    moves = [shifted(i) for i in read.args]
+    return all(isinstance(i, Index) for i, _ in moves) and any(by for _, by in moves)
+
+
+def _points(array: Array) -> int:
+    """The number of axes of a domain that are longer than one."""
+    return sum(not is_const(n, 1) for n in array.domain)
 
 
 def _reads_one(array: Map) -> bool:
