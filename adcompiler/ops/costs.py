@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import MappingProxyType
 
-from adcompiler.ir.nodes import Apply, Element
+from adcompiler.ir.nodes import Apply, Const, Element
 from adcompiler.ir.walk import postorder
 from adcompiler.ops.table import TABLE
 
@@ -35,6 +35,8 @@ CHEAP_NANOSECONDS, COSTLY_NANOSECONDS = 0.1, 1.0  # nominal nanoseconds of an op
 
 WEIGHT = round(COSTLY_NANOSECONDS / CHEAP_NANOSECONDS)  # operations that a costly one counts as
 
+LARGEST_PRODUCT = 4  # exponent of powers that are at most two multiplications
+
 # Instructions that take as long as a few simple operations.
 FEW = MappingProxyType({"fma": 2, "floor": 2, "ceil": 2, "trunc": 2, "sign": 3})
 
@@ -55,7 +57,16 @@ def is_costly(element: Element) -> bool:
         isinstance(element, Apply)
         and element.op not in CHEAP
         and TABLE[element.op].kind in ("float", "arithmetic")
+        and not _is_product(element)
     )
+
+
+def _is_product(element: Apply) -> bool:
+    """Whether a power is computed by a few multiplications."""
+    if element.op != "power":
+        return False
+    exponent = element.args[1]
+    return isinstance(exponent, Const) and exponent.value in range(LARGEST_PRODUCT + 1)
 
 
 def is_function(element: Element) -> bool:

@@ -3,9 +3,9 @@
 An array is kept if inlining would repeat costly work: its body contains a costly primitive, and its reader's
 domain has more points than its own. An array over pairs is inlined anyway if it is read along plain axes:
 `hoist` later separates the parts that loops would repeat. An array that reads several others is kept where a
-window over it, as in a convolution, would read all of them at each of its points. A costly array that some reader
-needs as an array, because it reads other places than its own point, is kept for all its readers. Scalars that
-are lengths of arrays read by a loop are kept where such lengths read them: the loop's body reads them as consts.
+window over it, as in a convolution, would read all of them at each of its points. A costly array that is
+stored because some reader needs a neighbour's value is read by all its readers. Scalars that are lengths of
+arrays read by a loop are kept where such lengths read them: the loop's body reads them as consts.
 """
 
 from __future__ import annotations
