@@ -63,7 +63,9 @@ def bench(
     busy: Annotated[
         bool, typer.Option("--busy", help="Compare with a machine whose cores all spin.")
     ] = False,
-    first: Annotated[bool, typer.Option("--first", help="Measure first gradients only.")] = False,
+    first: Annotated[
+        bool, typer.Option("--first", help="Measure first gradients only; with --cliffs, in processor time.")
+    ] = False,
     probe: Annotated[bool, typer.Option(help="Measure first gradients and memory too.")] = True,
     size: Annotated[str | None, typer.Option(help="full, quick or tiny.")] = None,
     read: Annotated[
@@ -95,10 +97,11 @@ def bench(
     if cliffs:
         from bench.cliffs import command
         from bench.cliffs import every as programs
+        from bench.cliffs import first as results
 
         names = chosen(only, tuple(programs()), "program")
         task = {"size": size or "full", "threads": threads, "jax": jax, "hvp": hvp}
-        return command.run(names, task, json_, typer.echo)
+        return (results if first else command).run(names, task, json_, typer.echo)
     if products:
         from bench import products as of_matrices
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.cliffs.first import first_cliff
 from bench.cliffs.measure import cliff
 from bench.compare import differences, leaves
 from bench.isolate import Outcome, Task, confine, reason
@@ -36,7 +37,10 @@ def main(text: str) -> None:
     confine(task["threads"])
     if task["kind"] == "serve":
         return serve(task)
-    kinds = {"time": times, "first": first, "memory": memory, "cliff": cliff, "product": product}
+    kinds = {
+        "time": times, "first": first, "memory": memory, "cliff": cliff, "first cliff": first_cliff,
+        "product": product,
+    }  # fmt: skip
     outcome = kinds[task["kind"]](task)
     Path(task["answer"]).write_text(json.dumps(outcome))
 

@@ -353,19 +353,33 @@ def _nominal(work: Work) -> float:
     sums, products = operations.pop("add", 0) - points, operations.pop("multiply", 0) - points
     computing = max(sums, products)  # an instruction multiplies and adds
     computing += sum(n * _weight(op) for op, n in operations.items())
-    calls = sum(_product(call, lengths) for call, lengths in work.products)
+    calls = sum(
+        _product(made.dtype, isinstance(made, Contraction) or made.op == "matmul_tn", lengths)
+        for made, lengths in work.products
+    )
     return max(moving, computing * CHEAP_NANOSECONDS + calls)
 
 
-def _product(call: Call | Contraction, lengths: tuple[int, ...]) -> float:
+def calls_pay(products: Iterable[tuple[Dtype, Sequence[int]]]) -> bool:
+    """Whether calls of matrix products take less time than loops, even if their operands and results are
+    stored for them alone. A product is its type and lengths: cases, rows, columns and terms."""
+    calls = loops = 0.0
+    for dtype, (*cases, rows, columns, terms) in products:
+        stored = rows * columns + rows * terms + columns * terms
+        calls += _product(dtype, True, (*cases, rows, terms, columns))
+        calls += 2 * prod(cases) * stored * NUMPY[dtype].itemsize * CACHED_BYTE_NANOSECONDS
+        loops += prod((*cases, rows, columns, terms)) * CHEAP_NANOSECONDS
+    return calls <= loops
+
+
+def _product(dtype: Dtype, both: bool, lengths: tuple[int, ...]) -> float:
     """The nominal nanoseconds of a matrix product (`targets/llvm/runtime/gemm.py`): its multiplications, in
-    whole strips of panels, packing, updates of the result, and calls."""
+    whole strips of panels, packing (of `both` factors, or one), updates of the result, and calls."""
     *cases, rows, terms, columns = lengths
     high, wide, times = -(-rows // TILE), -(-columns // TILE), -(-terms // TERMS)
     strips = -(-rows // STRIP_ROWS) * -(-columns // PANEL_COLUMNS)
-    both = isinstance(call, Contraction) or call.op == "matmul_tn"
     packed = terms * (high * columns + (wide * rows if both else 0))
-    each = strips * STRIP_ROWS * PANEL_COLUMNS * terms * PRODUCT_NANOSECONDS[call.dtype]
+    each = strips * STRIP_ROWS * PANEL_COLUMNS * terms * PRODUCT_NANOSECONDS[dtype]
     each += packed * PACKING_NANOSECONDS + strips * times * UPDATE_NANOSECONDS
     return prod(cases) * (each + high * wide * times * CALL_NANOSECONDS)
 

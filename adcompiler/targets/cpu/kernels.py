@@ -10,9 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from adcompiler.analysis.exact_lengths import Lengths
-from adcompiler.ir.nodes import Func
+from adcompiler.ir.nodes import Func, Index, Read, Select
+from adcompiler.ir.walk import arrays_of, elements_of, postorder
 from adcompiler.kernels.emit.block_partition import lengths
-from adcompiler.lazy import Memo
+from adcompiler.kernels.emit.traffic import calls_pay
+from adcompiler.lazy import Memo, cached_property
 from adcompiler.passes.known_lengths import NOTHING, Known, for_lengths
 from adcompiler.passes.order.gemm import Product, chosen, is_certain, with_calls
 from adcompiler.targets.buffers import Into
@@ -44,12 +46,13 @@ def never(sizes: Sizes) -> bool:
 
 class Form(NamedTuple):
     """A program for the scheduler, and an equivalent one that is better for lengths where it `pays`. `around`
-    adds to a kernel the work done after it."""
+    adds to a kernel the work done after it; then `whole` makes the program that includes this work."""
 
     func: Func
     other: Func | None = None
     pays: Pays = never
     around: Callable[[Any], Any] = lambda kernel: kernel
+    whole: Callable[[], Func] | None = None
 
 
 class Target(Protocol):
@@ -76,13 +79,17 @@ class Target(Protocol):
         """The program for the scheduler."""
         ...
 
-    def compiled(self, func: Func, mode: Mode, plain: Any) -> Any:
-        """The kernel of a form; for other modes, `plain` is the kernel in the plain mode."""
+    def finished(self, func: Func) -> Any:
+        """A program of a form after all passes, for `compiled` and `predicted`."""
         ...
 
-    def predicted(self, func: Func, prepared: bool) -> Callable[[Sizes], float]:
-        """The time of a program by its lengths, to compare programs; 0 if the target does not predict it. A
-        `prepared` program is one of a form."""
+    def compiled(self, made: Any, mode: Mode, plain: Any) -> Any:
+        """The kernel of a finished program; for other modes, `plain` is the kernel in the plain mode."""
+        ...
+
+    def predicted(self, made: Any) -> Callable[[Sizes], float]:
+        """The time of a finished program by its lengths, to compare programs; 0 if the target does not
+        predict it."""
         ...
 
     def mode(self, kernel: Any, sizes: Sizes) -> Mode:
@@ -99,6 +106,7 @@ class _Program:
         self.lengths = [lengths(p.lengths) for p in self.products]
         self.funcs: Memo[tuple[int, ...], Func] = Memo()
         self.forms: Memo[tuple[int, ...], Form] = Memo()
+        self.programs: Memo[tuple[tuple[int, ...], bool], Any] = Memo()
         self.times: Memo[tuple[tuple[int, ...], bool], Callable[[Sizes], float]] = Memo()
         self.slower: Memo[tuple[tuple[int, ...], Sizes], bool] = Memo()
         self.exact = Lengths(self.func, whole=True)
@@ -107,9 +115,22 @@ class _Program:
         """The products that are calls for these lengths."""
         each = [of(sizes) for of in self.lengths]
         found = tuple(k for k, lengths in enumerate(each) if chosen(lengths, self.fewest))
-        if not found or all(is_certain(each[k]) for k in found):
+        if not found or all(is_certain(each[k]) for k in found) or self.is_clear(found, each):
             return found
         return () if self.is_slower(found, rounded(sizes)) else found
+
+    def is_clear(self, products: tuple[int, ...], lengths: Sequence[Sequence[int]]) -> bool:
+        """Whether the products alone decide that calls are faster, so that no times of programs are needed:
+        loops may not skip the zeros of triangles."""
+        return not self.is_bounded and calls_pay((self.products[k].array.dtype, lengths[k]) for k in products)
+
+    @cached_property
+    def is_bounded(self) -> bool:
+        """Whether conditions on indices may bound loops."""
+        elements = elements_of(e for a in arrays_of(self.func.roots) for e in a.elements)
+        guards = (e.guard for e in elements if isinstance(e, Select))
+        found = postorder(guards, lambda e: () if isinstance(e, Read) else e.args)
+        return any(isinstance(e, Index) for e in found)
 
     def is_slower(self, products: tuple[int, ...], sizes: Sizes) -> bool:
         """Whether the program takes longer with these products as calls, by the predicted times."""
@@ -129,10 +150,14 @@ class _Program:
     def time(self, products: tuple[int, ...], sizes: Sizes) -> float:
         """The predicted time of the program in which these products are calls, in the loop order that its
         lengths select."""
-        other = self.other(products, sizes)
-        func = self.with_calls(products) if other is None else other
-        make = lambda: self.target.predicted(func, other is not None)  # noqa: E731
-        return self.times.made((products, other is not None), make)(sizes)
+        whole, reordered = self.form(products).whole, self.other(products, sizes) is not None
+
+        def make() -> Callable[[Sizes], float]:
+            if whole is not None and not reordered:
+                return self.target.predicted(self.target.finished(whole()))
+            return self.target.predicted(self.finished(products, reordered))
+
+        return self.times.made((products, reordered), make)(sizes)
 
     def with_calls(self, products: tuple[int, ...]) -> Func:
         """The program in which these products are calls."""
@@ -140,6 +165,12 @@ class _Program:
             return self.plain
         chosen = [self.products[k] for k in products]
         return self.funcs.made(products, lambda: with_calls(self.func, chosen, self.target.packs))
+
+    def finished(self, products: tuple[int, ...], reordered: bool) -> Any:
+        """The program in which these products are calls after all passes, in one of its loop orders."""
+        form = self.form(products)
+        func = form.other if reordered and form.other is not None else form.func
+        return self.programs.made((products, reordered), lambda: self.target.finished(func))
 
     def form(self, products: tuple[int, ...]) -> Form:
         """Its form for the scheduler."""
@@ -214,10 +245,10 @@ class KernelSelector:
         """The kernel of a configuration."""
 
         def make() -> Any:
-            form, mode = self.form(configuration), configuration.mode
-            func = form.other if configuration.reordered and form.other is not None else form.func
+            known, products, reordered, mode = configuration
+            made = self.program(known).finished(products, reordered)
             plain = self.kernel(configuration._replace(mode=PLAIN)) if mode != PLAIN else None
-            return self.target.compiled(func, mode, plain)
+            return self.target.compiled(made, mode, plain)
 
         return self.kernels.made(configuration, make)
 

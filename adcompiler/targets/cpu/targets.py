@@ -11,7 +11,7 @@ from adcompiler.ir.types import Dtype
 from adcompiler.ir.walk import arrays_of
 from adcompiler.kernels.emit.block_partition import lengths
 from adcompiler.kernels.emit.traffic import predicted_time
-from adcompiler.kernels.schedule.materialise import scheduled
+from adcompiler.kernels.schedule.materialise import Scheduled, scheduled
 from adcompiler.kernels.schedule.schedule import schedule
 from adcompiler.lazy_dataclass import dataclass
 from adcompiler.passes.limits import CALL_POINTS
@@ -57,20 +57,24 @@ class Cpu:
             return _alternatives(run(PREPARE, func))
         epilogue = GemmEpilogue(func, self.multiply)
         form = _alternatives(run(PREPARE, epilogue.program))
-        return form._replace(around=lambda kernel: partial(epilogue, kernel))
+        around = lambda kernel: partial(epilogue, kernel)  # noqa: E731
+        return form._replace(around=around, whole=lambda: run(PREPARE, func))
 
     def multiply(self, op: str, dtype: Dtype) -> KernelSelector:
         """The kernel of a product of matrices."""
         return _product(op, dtype, self.precise, self.threads)
 
-    def compiled(self, func: Func, mode: Mode, plain: CpuKernel | None) -> CpuKernel:
+    def finished(self, func: Func) -> Scheduled:
         """Apply the last passes, schedule, and materialise."""
-        made = scheduled(run(FINISH, func)) if plain is None else plain.made
+        return scheduled(run(FINISH, func))
+
+    def compiled(self, made: Scheduled, mode: Mode, plain: CpuKernel | None) -> CpuKernel:
+        """The kernel of a scheduled program."""
         return CpuKernel(made, self.precise, self.threads, mode, plain, by_numba=self.by_numba)
 
-    def predicted(self, func: Func, prepared: bool) -> Callable[[Sizes], float]:
-        """The nominal nanoseconds of the scheduled program."""
-        return predicted_time(scheduled(run(FINISH, func if prepared else run(PREPARE, func))))
+    def predicted(self, made: Scheduled) -> Callable[[Sizes], float]:
+        """The nominal nanoseconds of a scheduled program."""
+        return predicted_time(made)
 
     def mode(self, kernel: CpuKernel, sizes: Sizes) -> Mode:
         """The mode that suits the kernel's loops and points; numba's kernels have only one."""
@@ -97,10 +101,9 @@ class Finished(Cpu):
         """The program unchanged."""
         return Form(func)
 
-    def compiled(self, func: Func, mode: Mode, plain: CpuKernel | None) -> CpuKernel:
+    def finished(self, func: Func) -> Scheduled:
         """Schedule and materialise."""
-        made = scheduled(func) if plain is None else plain.made
-        return CpuKernel(made, self.precise, self.threads, mode, plain)
+        return scheduled(func)
 
 
 @dataclass(frozen=True)
@@ -128,13 +131,17 @@ class Cuda:
         """The program unchanged: all passes run when it is compiled."""
         return Form(func)
 
-    def compiled(self, func: Func, mode: Mode, plain: Any) -> Any:
+    def finished(self, func: Func) -> Func:
+        """The program unchanged."""
+        return func
+
+    def compiled(self, made: Func, mode: Mode, plain: Any) -> Any:
         """The program on a device, with its own kernels for small and large calls."""
         from adcompiler.targets.cuda.backend import executable
 
-        return executable(func, self.atomics, self.fast)
+        return executable(made, self.atomics, self.fast)
 
-    def predicted(self, func: Func, prepared: bool) -> Callable[[Sizes], float]:
+    def predicted(self, made: Func) -> Callable[[Sizes], float]:
         """Nothing is predicted: every product that `products` finds is a call if it is large."""
         return lambda sizes: 0.0
 
