@@ -35,8 +35,6 @@ CHEAP_NANOSECONDS, COSTLY_NANOSECONDS = 0.1, 1.0  # nominal nanoseconds of an op
 
 WEIGHT = round(COSTLY_NANOSECONDS / CHEAP_NANOSECONDS)  # operations that a costly one counts as
 
-LARGEST_PRODUCT = 4  # exponent of powers that are at most two multiplications
-
 # Instructions that take as long as a few simple operations.
 FEW = MappingProxyType({"fma": 2, "floor": 2, "ceil": 2, "trunc": 2, "sign": 3})
 
@@ -62,11 +60,11 @@ def is_costly(element: Element) -> bool:
 
 
 def _is_product(element: Apply) -> bool:
-    """Whether a power is computed by a few multiplications."""
+    """Whether a power is computed by at most two multiplications."""
     if element.op != "power":
         return False
     exponent = element.args[1]
-    return isinstance(exponent, Const) and exponent.value in range(LARGEST_PRODUCT + 1)
+    return isinstance(exponent, Const) and exponent.value in (0, 1, 2, 3, 4)
 
 
 def is_function(element: Element) -> bool:

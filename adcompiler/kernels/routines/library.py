@@ -360,17 +360,18 @@ def library_argsort(x: Any, p: Any) -> None:
 
 
 def library_search_left(a: Any, v: Any, k: Any) -> None:
-    """How many numbers of a sorted row are less than each of v; NaN is the greatest."""
+    """How many numbers of a sorted row are less than each of v; NaN is the greatest.
+
+    The part that is left is halved whatever a comparison says, so no branch depends on the numbers.
+    """
     for i in range(v.shape[0]):
         for j in range(v.shape[1]):
-            low, high, x = 0, a.shape[1], v[i, j]
-            while low < high:
-                middle = (low + high) // 2
-                y = a[0, middle]
-                if y < x or (x != x and y == y):
-                    low = middle + 1
-                else:
-                    high = middle
+            low, left, x = 0, a.shape[1], v[i, j]
+            while left > 0:
+                half = (left + 1) // 2
+                y = a[0, low + half - 1]
+                low += half if y < x or (x != x and y == y) else 0
+                left -= half
             k[i, j] = low
 
 
@@ -378,11 +379,9 @@ def library_search_right(a: Any, v: Any, k: Any) -> None:
     """How many numbers of a sorted row are not greater than each of v; NaN is the greatest."""
     for i in range(v.shape[0]):
         for j in range(v.shape[1]):
-            low, high, x = 0, a.shape[1], v[i, j]
-            while low < high:
-                middle = (low + high) // 2
-                if a[0, middle] <= x or x != x:
-                    low = middle + 1
-                else:
-                    high = middle
+            low, left, x = 0, a.shape[1], v[i, j]
+            while left > 0:
+                half = (left + 1) // 2
+                low += half if a[0, low + half - 1] <= x or x != x else 0
+                left -= half
             k[i, j] = low
