@@ -251,8 +251,9 @@ def _search(side: Literal["left", "right"]) -> Callable[..., Any]:
     return found
 
 
+SEARCHES = ("search_left", "search_right")
 # Routines whose results say which, not how much: they have no derivative.
-CONSTANT = frozenset(("lu", "argsort", "search_left", "search_right", "eigh", "qr", "svd", "pseudoinverse"))
+CONSTANT = frozenset(("lu", "argsort", *SEARCHES, "eigh", "qr", "svd", "pseudoinverse"))
 LIBRARY: Mapping[str, Routine] = MappingProxyType(
     {
         "lu": Routine(

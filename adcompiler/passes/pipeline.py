@@ -22,6 +22,7 @@ from adcompiler.passes.arrays.horizontal_fusion import fuse_horizontally
 from adcompiler.passes.arrays.inline import inline
 from adcompiler.passes.arrays.inline_rules import inline_rules
 from adcompiler.passes.arrays.prune import prune
+from adcompiler.passes.arrays.searches import searches
 from adcompiler.passes.arrays.select_sinking import branch
 from adcompiler.passes.arrays.transpose import transpose
 from adcompiler.passes.arrays.unroll import lanes, unroll
@@ -36,7 +37,8 @@ Pass = Callable[[Func], Func]
 
 SIMPLIFY: tuple[Pass, ...] = (fold, stabilised, sums, stores, last_iterations, prune)
 OPTIMISE: tuple[Pass, ...] = (
-    *(inline_rules, accumulators, strict, pick, fold, prune, inline, contract, transpose, fold, prune),
+    *(inline_rules, searches, accumulators, strict, pick),
+    *(fold, prune, inline, contract, transpose, fold, prune),
 )
 PREPARE: tuple[Pass, ...] = (
     expand,

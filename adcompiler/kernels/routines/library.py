@@ -362,26 +362,32 @@ def library_argsort(x: Any, p: Any) -> None:
 def library_search_left(a: Any, v: Any, k: Any) -> None:
     """How many numbers of a sorted row are less than each of v; NaN is the greatest.
 
-    The part that is left is halved whatever a comparison says, so no branch depends on the numbers.
+    What is left of the row is halved whatever a comparison says, for many numbers in turn: no branch depends
+    on a number, and no step waits for the last one.
     """
     for i in range(v.shape[0]):
-        for j in range(v.shape[1]):
-            low, left, x = 0, a.shape[1], v[i, j]
+        for first in range(0, v.shape[1], 128):
+            stop, left = min(first + 128, v.shape[1]), a.shape[1]
+            for j in range(first, stop):
+                k[i, j] = 0.0
             while left > 0:
                 half = (left + 1) // 2
-                y = a[0, low + half - 1]
-                low += half if y < x or (x != x and y == y) else 0
+                for j in range(first, stop):
+                    y, x = a[0, int(k[i, j]) + half - 1], v[i, j]
+                    k[i, j] += half if y < x or (x != x and y == y) else 0
                 left -= half
-            k[i, j] = low
 
 
 def library_search_right(a: Any, v: Any, k: Any) -> None:
     """How many numbers of a sorted row are not greater than each of v; NaN is the greatest."""
     for i in range(v.shape[0]):
-        for j in range(v.shape[1]):
-            low, left, x = 0, a.shape[1], v[i, j]
+        for first in range(0, v.shape[1], 128):
+            stop, left = min(first + 128, v.shape[1]), a.shape[1]
+            for j in range(first, stop):
+                k[i, j] = 0.0
             while left > 0:
                 half = (left + 1) // 2
-                low += half if a[0, low + half - 1] <= x or x != x else 0
+                for j in range(first, stop):
+                    y, x = a[0, int(k[i, j]) + half - 1], v[i, j]
+                    k[i, j] += half if y <= x or x != x else 0
                 left -= half
-            k[i, j] = low
