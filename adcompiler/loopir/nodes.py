@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import field, fields
 from functools import cache
+from operator import attrgetter
 from typing import Any
 from typing import Literal as OneOf
 
@@ -39,19 +40,21 @@ class Node:
     def parts(self) -> Sequence[Node]:
         """Its child nodes, in the order of its fields."""
         kind: Any = type(self)
-        return _reader(kind)(self)
+        return reader(kind)(self)
 
 
 @cache
-def _reader(kind: Any) -> Callable[[Node], Sequence[Node]]:
+def reader(kind: Any) -> Callable[[Node], Sequence[Node]]:
     """A function that returns the parts of nodes of a class."""
     found = [(name, role) for name, role in roles(kind) if role not in ("", "name")]
-    if all(role in ("expr", "access", "stmt") for _, role in found):
-        single = [name for name, _ in found]
-        return lambda node: tuple([getattr(node, name) for name in single])
+    single = [name for name, role in found if role in ("expr", "access", "stmt")]
+    if not found:
+        return lambda node: ()
+    if len(found) == len(single):
+        read: Callable[[Node], Any] = attrgetter(*single)
+        return read if len(single) > 1 else lambda node: (read(node),)
     if len(found) == 1:
-        ((only, _),) = found
-        return lambda node: list(getattr(node, only))
+        return attrgetter(found[0][0])
 
     def parts(node: Node) -> Sequence[Node]:
         made: list[Node] = []

@@ -45,7 +45,7 @@ def _short(loop: For) -> range | None:
 
 def has_loops(body: Sequence[Stmt]) -> bool:
     """Whether loops remain after the short ones are unrolled."""
-    return any(isinstance(n, For | While) and short(n) is None for n in walk(*body))
+    return any(isinstance(s, For | While) and short(s) is None for s in statements(body))
 
 
 def _compares(body: Sequence[Stmt], axis: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
+from typing import Any, cast
 
 from adcompiler.loopir.nodes import (
     Access,
@@ -19,14 +20,15 @@ from adcompiler.loopir.nodes import (
     Update,
     Var,
     While,
+    reader,
 )
 
 
 def walk(*roots: Node) -> list[Node]:
     """Nodes and their descendants, breadth first."""
-    nodes = [*roots]
+    nodes, kind = [*roots], cast("Any", type)
     for node in nodes:
-        nodes += node.parts
+        nodes += reader(kind(node))(node)
     return nodes
 
 
