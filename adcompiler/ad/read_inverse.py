@@ -92,8 +92,7 @@ def _window(index: Element, size: Element, domain: Shape) -> _Affine | None:
     for axis, other in permutations(parts):
         longer = linear(_positive(size)) - linear(_positive(domain[axis]))
         more = (linear(_positive(domain[other])) - linear_constant(1)) * abs(parts[other])
-        ends = longer == more and _positive(domain[axis]) is not domain[axis]
-        if parts[axis] == 1 and (ends or longer == more * -1):
+        if parts[axis] == 1 and longer in (more, more * -1):
             return _Affine(axis, 1, (form - linear(Index(axis))).element())
     return None
 

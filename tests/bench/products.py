@@ -1,9 +1,9 @@
 """`python tests/bench --products`: sums that are matrix products, beside the same products in BLAS and JAX.
 
 Each form is a product of two matrices as it stands in a program: of transposed or gathered operands, in
-batches, with a bias and an activation, or in a loop. Times are those of a result, and of both gradients of a
-weighted sum of it. BLAS computes the products alone, of contiguous operands, by NumPy; what stands around
-them costs it nothing.
+batches, with a bias and an activation, in a loop, or of windows. Times are those of a result, and of both
+gradients of a weighted sum of it. BLAS computes the products alone, of contiguous operands, by NumPy; what
+stands around them costs it nothing.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class Form(NamedTuple):
     result: Callable[..., Any]
     products: int = 1
     gradients: int = 2
+    lengths: Callable[[int], tuple[int, int, int]] = lambda n: (n, n, n)  # rows, terms and columns
 
 
 def two(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
@@ -67,6 +68,52 @@ def in_loop(xp: Any, a: Any, b: Any) -> Any:
     for _ in range(CASES):
         a = xp.tanh(a @ b)
     return a
+
+
+def images(channels: int, outputs: int) -> Callable[[np.random.Generator, int], tuple[Any, ...]]:
+    """Four images whose sides are a quarter of the side, and two for the border, and windows."""
+
+    def made(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
+        shapes = (CASES, channels, n // 4 + 2, n // 4 + 2), (outputs, channels, 3, 3)
+        return tuple(rng.standard_normal(shape) for shape in shapes)
+
+    return made
+
+
+def convolved(xp: Any, a: Any, b: Any, step: int = 1) -> Any:
+    if xp is np:
+        windows = np.lib.stride_tricks.sliding_window_view(a, (3, 3), axis=(2, 3))[:, :, ::step, ::step]
+        return np.einsum("nchwuv,ocuv->nohw", windows, b, optimize=True)
+    from jax import lax
+
+    return lax.conv(a, b, (step, step), "VALID")
+
+
+def convolution(channels: int, outputs: int, step: int = 1) -> Form:
+    """A convolution of windows of 3 x 3 elements, `step` apart."""
+    text = (
+        "def f(a: f64[n, c, h, w], b: f64[o, c, 3, 3]):\n"
+        "    return [[[[sum(a[s, q, STEP * i + u, STEP * j + v] * b[r, q, u, v]\n"
+        "                   for q in range(c) for u in range(3) for v in range(3))\n"
+        "               for j in range((w - 3) // STEP + 1)] for i in range((h - 3) // STEP + 1)]\n"
+        "             for r in range(o)] for s in range(n)]"
+    )
+    text = (
+        text.replace("STEP", str(step))
+        if step > 1
+        else (
+            text.replace("STEP * ", "")
+            .replace("(w - 3) // STEP + 1", "w - 2")
+            .replace("(h - 3) // STEP + 1", "h - 2")
+        )
+    )
+    return Form(
+        f"convolution, {channels} to {outputs} channels" + f", stride {step}" * (step > 1),
+        text,
+        images(channels, outputs),
+        partial(convolved, step=step),
+        lengths=lambda n: (outputs, 9 * channels, CASES * (((n // 4 - 1) // step) + 1) ** 2),
+    )
 
 
 FORMS = (
@@ -99,6 +146,9 @@ FORMS = (
         CASES,
         3 * CASES,
     ),
+    convolution(3, 16),
+    convolution(16, 32),
+    convolution(16, 32, 2),
 )  # fmt: skip
 
 
@@ -127,7 +177,7 @@ def rates(task: Task, side: int) -> Outcome:
     }
     count = {"result": form.products, "gradients": form.gradients}
     return {
-        f"{peer} {what}": count[what] * 2e-9 * side**3 / seconds
+        f"{peer} {what}": count[what] * 2e-9 * math.prod(form.lengths(side)) / seconds
         for (peer, what), seconds in least(runs).items()
     }
 
@@ -193,8 +243,11 @@ def ours(text: str, given: Sequence[Any], weights: Any) -> Iterator[Callable[[],
 def blas(form: Form, given: Sequence[Any], weights: Any) -> Iterator[Callable[[], Any]]:
     """The products alone."""
     a, b = (np.ascontiguousarray(x) for x in given[:2])
+    if a.ndim == 4:
+        rows, terms, columns = form.lengths(4 * (a.shape[-1] - 2))
+        a, b = np.ones((rows, terms), a.dtype), np.ones((terms, columns), a.dtype)
     cases = 1 if a.ndim == 3 else form.products
-    out = np.empty_like(a)
+    out = np.empty_like(a @ b)
 
     def multiplied(count: int) -> None:
         for _ in range(count):

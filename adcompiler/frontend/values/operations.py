@@ -40,7 +40,6 @@ from adcompiler.ir.nodes import (
     Read,
     Reduce,
     Shape,
-    Size,
     closed,
     const,
     select,
@@ -314,8 +313,6 @@ class Context:
                     span,
                     "lengths must be equal or 1",
                 )
-            elif isinstance(self.sizes.find(chosen), Size) and not isinstance(self.sizes.find(size), Size):
-                chosen = size  # of windows, whose reads are known to be inside an axis of this length
         return ONE if chosen is None else self.sizes.find(chosen)
 
     def operands(self, values: Sequence[Value]) -> str:

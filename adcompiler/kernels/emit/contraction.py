@@ -134,8 +134,8 @@ class Tiles:
         factors = elements[self.left], elements[self.right]
         inner = [self.inner(e, own) for e, own in zip(factors, (self.rows, self.columns), strict=True)]
         line = LINE_BYTES // NUMPY[dtype].itemsize  # rows begin in different sets of a cache
-        along = (TILE, TERMS + line), (TERMS, TILE + line)
-        left, right = along[inner[0] in self.rows], along[inner[1] not in self.terms]
+        left = (TERMS, TILE + line) if inner[0] in self.rows else (TILE, TERMS + line)
+        right = (TILE, TERMS + line) if inner[1] in self.terms else (TERMS, TILE + line)
         for name, shape in ((LEFT, left), (RIGHT, right), (TILED, (TILE, TILE))):
             writer.own.add(name)
             writer.add(Allocate(name, dtype, tuple(map(literal, shape))))
@@ -258,12 +258,10 @@ class Tiles:
         along = terms if inner in terms.axes else own
         other = own if along is terms else terms
         opened = len(writer.loops)
-        first = self.enter(writer, along, len(along.axes) - 1) if along is own else None
+        first = self.enter(writer, along, len(along.axes) - 1)
         base = self.enter(writer, other, len(other.axes))
         beside = self.spot(writer, other, base)
         beside = beside if base is None else Var(writer.assign(beside))
-        if along is terms:
-            first = self.enter(writer, along, len(along.axes) - 1)
         if inner is None:
             writer.add(Store(Access(name, (beside, literal(0))), writer.written(element)))
         else:

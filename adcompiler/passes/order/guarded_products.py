@@ -126,8 +126,8 @@ def _parts(array: Reduce, windows: bool) -> _Parts | None:
     axes = frozenset[int]().union(*(g.axes for g in own_guards))
     if windows:
         around = [g for g in guards if g not in own_guards and any(_is_around(g, f) for f in factors)]
-        wide = frozenset[int]().union(*(g.axes for g in around))
-        if around and (padded := [f.axes for f in factors if wide <= f.axes]):
+        padded = [f.axes for f in factors if all(_is_around(g, f) for g in around)]
+        if around and padded:
             own_guards += around
             axes = axes.union(*padded)
     own, other = ([f for f in factors if (f.axes <= axes) == inside] for inside in (True, False))

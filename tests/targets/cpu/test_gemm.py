@@ -252,21 +252,31 @@ def test_calls_do_not_split_loops_that_share_more_than_calls_gain():
 
 
 CONVOLUTION = """
-def loss(x: f64[n, c, h, w], k: f64[o, c, 3, 3]):
-    z = [[[[sum(x[s, b, i + u, j + v] * k[a, b, u, v] for b in range(c) for u in range(3) for v in range(3))
-            for j in range(w - 2)] for i in range(h - 2)] for a in range(o)] for s in range(n)]
+def loss(x0: f64[n, c, h, w], k: f64[o, c, 3, 3]):
+    x = np.pad(x0, ((0, 0), (0, 0), (BORDER, BORDER), (BORDER, BORDER)))
+    z = [[[[sum(x[s, b, STEP * i + u, STEP * j + v] * k[a, b, u, v]
+                for b in range(c) for u in range(3) for v in range(3))
+            for j in range((w + 2 * BORDER - 3) // STEP + 1)]
+           for i in range((h + 2 * BORDER - 3) // STEP + 1)] for a in range(o)] for s in range(n)]
     return sum(tanh(z))
 """
 
 
 @pytest.mark.slow  # programs of many windows
 @pytest.mark.parametrize("dtype", ["f64", "f32"])
-def test_convolutions_are_products_of_windows(dtype, monkeypatch):
+@pytest.mark.parametrize(("border", "step"), [(0, 1), (1, 1), (0, 2), (1, 2)])
+def test_convolutions_are_products_of_windows(border, step, dtype, monkeypatch):
     """Values, gradients and products with Hessians, also of no images."""
     monkeypatch.setattr("adcompiler.targets.cpu.kernels._Program.is_slower", lambda *_: False)
-    f, slow = (adc.compile(CONVOLUTION.replace("f64", dtype), backend=b) for b in ("cpu", "numpy"))
+    text = CONVOLUTION.replace("BORDER", str(border)).replace("f64", dtype)
+    text = (
+        text.replace("STEP", str(step)) if step > 1 else text.replace("STEP * ", "").replace(" // STEP", "")
+    )
+    if not border:
+        text = text.replace("x0:", "x:").replace(text.splitlines()[2], "")
+    f, slow = (adc.compile(text, backend=b) for b in ("cpu", "numpy"))
     close = {"rtol": 1e-9, "atol": 1e-9} if dtype == "f64" else {"rtol": 1e-3, "atol": 1e-2}
-    for images in (2, 0):
+    for images in (2 * step**2, 0):
         shapes = (images, 3, 14, 13), (8, 3, 3, 3)
         args = [0.3 * RANDOM.normal(size=shape).astype(f"float{dtype[1:]}") for shape in shapes]
         for derive in (adc.value_and_grad, lambda g: lambda *a: adc.hvp(g)(a, a)):
@@ -274,3 +284,21 @@ def test_convolutions_are_products_of_windows(dtype, monkeypatch):
                 np.testing.assert_allclose(one, other, **close)
         bound = f._bind(args)
         assert bool(bound.program.executable.select(bound.sizes).products) == (images > 0)
+
+
+def test_zeros_around_a_window_are_not_multiplied_by_infinity(monkeypatch):
+    """An infinite weight at the edge of a window makes no gradient of an image NaN that is finite."""
+    monkeypatch.setattr("adcompiler.targets.cpu.kernels._Program.is_slower", lambda *_: False)
+    text = """
+def loss(x: f64[n, c, m], k: f64[o, c, 3], y: f64[n, o, m - 2]):
+    z = [[[sum(x[s, b, i + u] * k[a, b, u] for b in range(c) for u in range(3)) for i in range(m - 2)]
+          for a in range(o)] for s in range(n)]
+    return sum(y * z)
+"""
+    x, k, y = (RANDOM.normal(size=shape) for shape in ((40, 8, 20), (8, 8, 3), (40, 8, 18)))
+    gradients = [adc.grad(adc.compile(text, backend=b), wrt=("x",)) for b in ("cpu", "numpy")]
+    for weight in (0.5, np.inf):
+        k[0, 0, 2] = weight
+        (one,), (other,) = (_arrays(gradient(x, k, y)) for gradient in gradients)
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+        assert np.isfinite(one[:, 0, :2]).all()
