@@ -15,6 +15,11 @@ MOST_JAMMED_COST = 12.0  # cost of the unshared part of an iteration in an inner
 MOST_INTERLEAVED_COST = 4.0  # cost of the computation of one of several iterations in order: registers
 NOMINAL_TRIPS = 32  # the assumed iterations of an inner loop: the weight of what is inside
 
+LONGEST_STRIP = 64  # iterations of a distributed loop between parts: space on the stack
+SHORTEST_STRIP = 8  # the same where inner loops are long: two vectors of function calls
+STRIP_POINTS = 2048  # points of the inner loops of a strip, which stay in the first-level cache
+MOST_EXPANDED = 8  # values that the parts of a distributed loop pass on: loads and stores
+
 TILE_ITERATIONS = 16  # iterations: rows at a distance of a power of two map to few sets of a cache
 
 LEAST_LANES = 4  # lanes of a vector: with fewer, loops are not vectorised

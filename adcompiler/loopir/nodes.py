@@ -230,6 +230,13 @@ class Allocate(Stmt):
     shape: tuple[Expr, ...]
 
 
+@dataclass(eq=False, slots=True)
+class Expand(Allocate):
+    """A new array for the values of a variable, whose type it has, in several iterations."""
+
+    like: Name = ""
+
+
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class For(Stmt):
     """`for axis in range(start, stop, step)`: over elements, over the few near both ends of a cut loop,
@@ -305,7 +312,7 @@ class Function(Node):
     """A function; calls determine the types of its parameters.
 
     Each iteration of a nest has its own `rows`. Transforms set the other fields: the variables whose products
-    are `rounded` before they are added (`contraction.py`), whether iterations are `lanes`, which are `adding`
+    are `rounded` before they are added (`pipeline.py`), whether iterations are `lanes`, which are `adding`
     to sums of their own in rows `wide` enough for all lanes, and whether loops are `tiled`.
     """
 

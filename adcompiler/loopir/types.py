@@ -23,6 +23,7 @@ from adcompiler.loopir.nodes import (
     Call,
     Choice,
     Compare,
+    Expand,
     Expr,
     For,
     Function,
@@ -128,6 +129,10 @@ class Types:
             case Store(at=at, value=value):
                 self.number(at)
                 self.number(value)
+            case Expand(name=name, shape=shape, like=like):
+                kind = self.number(Var(like))
+                assert kind != "u64"
+                self.set(name, ArrayType(kind, len(shape)))
             case Allocate(name=name, dtype=dtype, shape=shape):
                 self.whole(*shape)
                 self.set(name, ArrayType(dtype, len(shape)))

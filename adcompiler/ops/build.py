@@ -62,6 +62,25 @@ def evaluated(element: Apply) -> Const:
     return const(np.asarray(value, NUMPY[element.dtype]).item(), element.dtype)
 
 
+def settled(element: Element) -> Const | None:
+    """The value of an element that is computed from constants alone."""
+    found: dict[Element, Const] = {}
+    rest = [element]
+    while rest:
+        e = rest[-1]
+        if isinstance(e, Const):
+            found[e] = e
+        if not isinstance(e, Apply | Const):
+            return None
+        missing = [a for a in e.args if a not in found] if isinstance(e, Apply) else []
+        if isinstance(e, Apply) and not missing:
+            found[e] = evaluated(Apply(e.op, tuple(found[a] for a in e.args), e.dtype))
+        rest += missing
+        if not missing:
+            rest.pop()
+    return found[element]
+
+
 def apply(op: str, *args: Element) -> Element:
     """The primitive `op` of the rule table on promoted operands."""
     operand, result = result_dtype(op, tuple(a.dtype for a in args))

@@ -16,11 +16,11 @@ from judges.plain_kernels import plain
 from judges.plain_kernels import ran as run_by_python
 from judges.texts import check_texts
 
-from adcompiler.loopir.contraction import contracted
 from adcompiler.loopir.interleaved_unrolling import interleaved
 from adcompiler.loopir.nodes import Assign, For, Function
 from adcompiler.loopir.outer_vectorisation import vectorised
 from adcompiler.loopir.parse import functions
+from adcompiler.loopir.pipeline import contracted
 from adcompiler.loopir.printer import source
 from adcompiler.loopir.short_loops import short
 from adcompiler.loopir.tiled import tiled

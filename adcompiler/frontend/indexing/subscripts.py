@@ -12,7 +12,7 @@ from adcompiler.frontend.indexing.scattering import is_many, scattered, selectio
 from adcompiler.frontend.indexing.selections import is_mask, is_selection, narrowed, of_rows, selected
 from adcompiler.frontend.indexing.struct_rows import entries, rank_of_structs
 from adcompiler.frontend.values.operations import ONE, Context, over
-from adcompiler.frontend.values.rearranging import ZERO, combine, integer
+from adcompiler.frontend.values.rearranging import ZERO, array, combine, integer
 from adcompiler.frontend.values.sizes import unit
 from adcompiler.frontend.values.slices import ALL, SliceValue, sliced, step_of
 from adcompiler.frontend.values.values import (
@@ -347,8 +347,10 @@ def _demand(context: Context, size: Element, least: Element, what: str, span: Sp
 def _item(context: Context, value: tuple[Any, ...], indices: list[Any], span: Span) -> AnyValue:
     if len(indices) == 1 and isinstance(indices[0], SliceValue):
         return _part(context, value, indices[0], span)
+    if len(indices) == 1 and isinstance(indices[0], Value) and value and all(map(is_number, value)):
+        return subscript(context, array(context, "an index", value, span), indices, span)
     if len(indices) != 1 or not isinstance(indices[0], int):
-        remedy = "write t[0], or t[1:]"
+        remedy = "write t[0], or t[1:]; for a computed index make an array: np.array(t)[k]"
         context.fail(ParseError, "a tuple's index must be one integer known at compile time", span, remedy)
     if not -len(value) <= indices[0] < len(value):
         cause = f"index {indices[0]} of a tuple of {len(value)}"

@@ -61,7 +61,7 @@ from adcompiler.frontend.values.values import (
 )
 from adcompiler.ir.nodes import Element
 from adcompiler.ir.origins import tracked
-from adcompiler.ops.build import apply, cast
+from adcompiler.ops.build import apply, cast, settled
 from adcompiler.pytree.containers import Container
 
 # A subtree whose value is needed, with its scope if that differs.
@@ -299,6 +299,7 @@ def boolean(context: Context, node: tree.Boolean, scope: Scope) -> Steps:
     """`and`, `or`."""
     result = yield node.operands[0]
     for operand in node.operands[1:]:
+        result = _decided(result)
         if is_number(result) and bool(result) == (node.op == "or"):
             return result
         with context.binders.under(*reached(node.op, result)):
@@ -308,6 +309,14 @@ def boolean(context: Context, node: tree.Boolean, scope: Scope) -> Steps:
         else:
             result = context.elementwise(f"logical_{node.op}", (result, right), node.span)
     return result
+
+
+def _decided(value: AnyValue) -> AnyValue:
+    """A condition on lengths as a number, if axes of length 1 decide it; other values unchanged."""
+    if not isinstance(value, Value) or value.rank or value.dtype != "bool":
+        return value
+    known = settled(value.element)
+    return value if known is None else bool(known.value)
 
 
 def reached(op: str, left: AnyValue) -> tuple[Element, ...]:
@@ -320,7 +329,7 @@ def reached(op: str, left: AnyValue) -> tuple[Element, ...]:
 
 def ternary(context: Context, node: tree.Ternary, scope: Scope) -> Steps:
     """`a if b else c`."""
-    test = yield node.test
+    test = _decided((yield node.test))
     if not isinstance(test, Value):
         return (yield node.then if test else node.otherwise)
     condition = () if test.rank else (cast(test.element, "bool"),)

@@ -22,6 +22,7 @@ from adcompiler.loopir.nodes import (
     Assign,
     Binary,
     Call,
+    Expand,
     Expr,
     For,
     If,
@@ -572,7 +573,8 @@ class Function(Variables):
 
     def allocate(self, s: Allocate) -> None:
         """Allocate an array: on the stack if it is small, so that LLVM may keep it in registers."""
-        name, lengths, kind = s.name, [self.value(n) for n in s.shape], TYPES[s.dtype]
+        name, lengths = s.name, [self.value(n) for n in s.shape]
+        kind = self.value(Var(s.like)).type if isinstance(s, Expand) else TYPES[s.dtype]
         known = all(n.text.isdigit() for n in lengths)
         count = prod(int(n.text) for n in lengths) if known else STACK_ELEMENTS + 1
         if count > STACK_ELEMENTS:

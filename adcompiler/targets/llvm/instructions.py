@@ -146,10 +146,10 @@ class Instructions:
         kind = "double" if {"i64", "float"} <= kinds else max(kinds, key=RANKS.index)
         return [self.spread(self.cast(v, kind), lanes) for v in values]
 
-    # -- contraction (`contraction.py`) -------------------------------------------------------------
+    # -- contraction (`loopir/pipeline.py`) -------------------------------------------------------------
 
     def plus(self, x: Value, y: Value, flags: str = "") -> Value:
-        """x + y of floats, rounded once if one of them is a product (`contraction.py`)."""
+        """x + y of floats, rounded once if one of them is a product (`loopir/pipeline.py`)."""
         for product, other in ((x, y), (y, x)):
             if product.text in self.factors:
                 factors = (self.spread(f, x.lanes) for f in self.factors[product.text])
