@@ -351,6 +351,11 @@ class Rewriter:
         roots = loop.roots
         if inner is not None:
             self.bodies.append(inner)
+            if len(set(consts)) == len(
+                consts
+            ):  # slots have the lengths of their arrays, whatever is known inside
+                given = Loop(length, inits, scanned, consts, (), (), None, loop.backward).slots
+                inner.arrays = {**dict(zip(loop.slots, given, strict=True)), **inner.arrays}
             roots = inner.run(roots)
         if len(set(consts)) < len(consts):
             slots = loop.slots if inner is None else [inner.arrays.get(s, s) for s in loop.slots]

@@ -62,6 +62,11 @@ def fold(func: Func) -> Func:
     return Fold().func(func)
 
 
+def _is_of_sizes(element: Element) -> bool:
+    """Whether an element is computed from sizes alone."""
+    return not element.axes and not read_by((element,))
+
+
 def folded(
     element: Element, ranges: Ranges | None = None, seen: Callable[[Element], Element] | None = None
 ) -> Element:
@@ -116,7 +121,7 @@ class Fold(Rewriter):
         """An element, or what a condition is in every iteration of the enclosing loop."""
         if element in self.known:
             return const(True, "bool")
-        if not self.ranges or element.dtype != "bool":
+        if element.dtype != "bool" or not (self.ranges or _is_of_sizes(element)):
             return element
         seen = self.seen(element)
         if any(Index(a) not in self.ranges for a in seen.axes):
@@ -128,9 +133,12 @@ class Fold(Rewriter):
         return element
 
     def _resize(self, lengths: tuple[Element, ...]) -> tuple[Element, ...]:
-        """A range that ends before it begins is empty."""
+        """A range that ends before it begins is empty. Lengths that only sizes decide are the same in loops
+        and outside, whatever is known in an iteration: what a loop carries keeps its shape."""
         zero = const(0, "i64")
-        return tuple(zero if isinstance(n, Const) and n.value < 0 else n for n in self._change(lengths))
+        plain = type(self)() if self.known or self.ranges else self
+        found = ((plain if _is_of_sizes(n) else self)._change((n,))[0] for n in lengths)
+        return tuple(zero if isinstance(n, Const) and n.value < 0 else n for n in found)
 
     def array(self, array: Array) -> Array:
         """Remove axes of length 1: their index is 0, and nothing is reduced over them.
