@@ -160,6 +160,18 @@ def _shared(shape: Shape, element: Element) -> Element:
     return separate(element, shape)
 
 
+def _of_transposed(read: Read) -> Read:
+    """A read of a transpose as a read of the array that it transposes."""
+    while isinstance(made := read.array, Map) and isinstance(made.body, Read):
+        inner = made.body
+        axes = [i.axis for i in inner.args if isinstance(i, Index)]
+        lengths = tuple(made.shape[k] for k in axes)
+        if sorted(axes) != list(range(made.rank)) or lengths != inner.array.shape:
+            break
+        read = Read(inner.array, tuple(read.args[k] for k in axes))
+    return read
+
+
 class _Body:
     """The chain rule inside one array, in the coordinates of its domain."""
 
@@ -187,7 +199,8 @@ class _Body:
                 continue
             for contribution in self.merged(pending.pop(element, []), element):
                 if isinstance(element, Read):
-                    yield element.array, self.write(element, contribution)
+                    read = _of_transposed(element)
+                    yield read.array, self.write(read, contribution)
                 else:
                     for arg, passed in self.through(element, contribution):
                         pending[arg].append(passed)

@@ -24,7 +24,7 @@ from programs import Program
 import adcompiler as adc
 from adcompiler.ir.nodes import Func
 from adcompiler.kernels.routines import library
-from adcompiler.kernels.schedule.materialise import scheduled
+from adcompiler.kernels.schedule.materialise import Scheduled
 from adcompiler.loopir.interleaved_unrolling import interleaved
 from adcompiler.loopir.nodes import Assign, Binary, Call, Expr, For, Function, Invoke, Stmt, Var, literal
 from adcompiler.loopir.printer import source
@@ -167,8 +167,7 @@ class PlainKernel(CpuKernel):
 class _PlainTarget(Finished):
     """The target: kernels that Python runs."""
 
-    def compiled(self, func: Func, mode: Mode, plain: CpuKernel | None) -> PlainKernel:
-        made = scheduled(func) if plain is None else plain.made
+    def compiled(self, made: Scheduled, mode: Mode, plain: CpuKernel | None) -> PlainKernel:
         return PlainKernel(made, mode=mode, plain=plain)
 
 
