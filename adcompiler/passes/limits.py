@@ -66,4 +66,4 @@ FEWEST_SPLIT_ITERATIONS = 16  # iterations from which a nest before the loop pay
 # Stores of an iteration in one array that are compared with each other: compile time is the square.
 MOST_STORES = 32
 
-MOST_SUMMED_STORES = 8  # stores of an iteration in one array that are looked through: compile time
+MOST_SUMMED_STORES = 150  # stores of an iteration in one array that are looked through: compile time

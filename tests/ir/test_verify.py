@@ -12,6 +12,7 @@ from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
     Call,
+    Contraction,
     Func,
     Index,
     Input,
@@ -110,6 +111,10 @@ BROKEN = {
     "a reduce has a known operation": [program(Reduce("median", (), (N,), XI))],
     "a reduce has a reduced axis": [program(Reduce("sum", (N,), (), XI))],
     "sums and products are of numbers": [program(Reduce("sum", (), (N,), TRUE))],
+    "the factors of a contraction are floats of one type": [
+        program(Contraction((N,), (M,), XI, Apply("f32", (XI,), "f32"))),
+        program(Contraction((N,), (M,), i, i)),
+    ],
     "an accumulate adds numbers": [program(Accumulate((N,), (N,), (i,), TRUE))],
     "an accumulate has one int64 index for each axis of its shape": [
         program(Accumulate((N,), (N,), (), XI)),

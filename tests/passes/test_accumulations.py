@@ -43,6 +43,11 @@ ACCUMULATIONS = {
         "if i + 1 < e:", "    d = y[i + 1, j] - y[i, j]", "    out[i, j] += d; out[i + 1, j] -= d",
         "if j + 1 < h:", "    d = y[i, j + 1] - y[i, j]", "    out[i, j] += d ** 2; out[i, j + 1] -= d ** 2",
     ),
+    "a matrix assembled from small ones": (
+        "(n, n)", "for k in range(e):",
+        "at = array([a[k], b[k], k % n, 0]); t = array([w[k], y[k, 0], 1.0, -1.0])",
+        "for p in range(4):", "for q in range(4):", "out[at[p], at[q]] += t[p] * t[q] ** 2",
+    ),
     "products": (
         "(n, h)", "for i in range(n):", "for j in range(h):", "for k in range(e):",
         "out[i, j] += x[i, 0] * w[k] * y[k, j]",
@@ -61,7 +66,7 @@ def source(shape, *lines):
 
 def python(text):
     """The value by Python itself, statement by statement."""
-    names = {k: getattr(np, k) for k in ("zeros", "exp", "sin", "sum")}
+    names = {k: getattr(np, k) for k in ("zeros", "array", "exp", "sin", "sum")}
     names |= {"e": EDGES, "n": NODES, "h": WIDTH}
     exec(f"from __future__ import annotations\n{text}", names)
     return names["f"](*ARGS)

@@ -299,8 +299,8 @@ def boolean(context: Context, node: tree.Boolean, scope: Scope) -> Steps:
     """`and`, `or`."""
     result = yield node.operands[0]
     for operand in node.operands[1:]:
-        result = _decided(result)
-        if is_number(result) and bool(result) == (node.op == "or"):
+        known = _decided(result)
+        if is_number(known) and bool(known) == (node.op == "or"):
             return result
         with context.binders.under(*reached(node.op, result)):
             right = yield operand

@@ -174,7 +174,7 @@ def _stores_of(carried: Carried, body: Body, inside: set[Array]) -> list[_Store]
         return None
     dependent = dependents(carried.slot, carried.result)
     pairs = _Pairs(carried.slot, dependent).of(carried.result.body, TRUE)
-    if pairs is None or len(pairs) > MOST_STORES:
+    if pairs is None:
         return None
     found = []
     for guard, value in pairs:
@@ -229,7 +229,7 @@ class _Pairs:
         self.slot, self.dependent = slot, dependent
 
     def of(self, body: Element, guard: Element) -> list[tuple[Element, Element]] | None:
-        """The pairs under a condition, those that hold last first."""
+        """The pairs under a condition, those that hold last first; None if there are too many, or others."""
         if isinstance(body, Read) and body.args == identity(self.slot.shape):
             if body.array is self.slot:
                 return []
@@ -240,10 +240,13 @@ class _Pairs:
         if not isinstance(body, Select) or self.reads(body.guard):
             return None
         then = self.of(body.then, within(guard, body.guard))
+        if then is None:
+            return None
         # What a store sets is not set again by an earlier one.
         rest = guard if not self.reads(body.then) else within(guard, negation(body.guard))
         otherwise = self.of(body.otherwise, rest)
-        return None if then is None or otherwise is None else [*then, *otherwise]
+        found = None if otherwise is None else [*then, *otherwise]
+        return None if found is None or len(found) > MOST_STORES else found
 
     def reads(self, element: Element) -> bool:
         """Whether an element depends on the slot."""

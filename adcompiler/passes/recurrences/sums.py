@@ -315,16 +315,8 @@ class _Addend:
         A statement `s[k] += x` selects s + x at one place and s elsewhere: it adds x at that place.
         """
         guard, inside = body.guard, _pinned(body.guard, pins)
-        then, more = body.then, list[Element]()
-        while not self.is_same(then, body.otherwise, inside):
-            if (added := self.added(then)) is not None:
-                then = added[0]
-                more.insert(0, added[1])
-            elif isinstance(then, Read) and isinstance(then.array, Map) and then.array in self.dependent:
-                then = _element(then)
-            else:
-                break
-        if self.is_same(then, body.otherwise, inside):
+        more = self.beyond(body.then, body.otherwise, inside)
+        if more is not None:
             terms = self.of(body.otherwise, pins, stores)
             return None if terms is None else [*terms, *(_masked(t, guard) for t in more)]
         one = self.of(body.then, inside, stores)
@@ -337,6 +329,27 @@ class _Addend:
             if t not in common and not _only_where(t, guard):
                 chosen.append(t if _excluded(t, guard) else _masked(t, negation(guard)))
         return [*common, *chosen]
+
+    def beyond(self, body: Element, base: Element, pins: Pins) -> list[Element] | None:
+        """The terms that `body` adds to `base`, an element of the slot or of what earlier stores made of it;
+        None for anything else. `s[k, l] += x` selects s + x and s at the places of one axis, too."""
+        terms = list[Element]()
+        while not self.is_same(body, base, pins):
+            if (added := self.added(body)) is not None:
+                body = added[0]
+                terms.insert(0, added[1])
+            elif isinstance(body, Read) and isinstance(body.array, Map) and body.array in self.dependent:
+                body = _element(body)
+            elif (
+                isinstance(body, Select)
+                and not self.reads(body.guard)
+                and self.is_same(body.otherwise, base, pins)
+            ):
+                chosen = self.beyond(body.then, base, _pinned(body.guard, pins))
+                return None if chosen is None else [*(_masked(t, body.guard) for t in chosen), *terms]
+            else:
+                return None
+        return terms
 
     def is_same(self, one: Element, other: Element, pins: Pins) -> bool:
         """Whether two reads are of the same element where axes have the places `pins`."""
