@@ -11,11 +11,12 @@ arrays read by a loop are kept where such lengths read them: the loop's body rea
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from math import inf
 from typing import Any
 
 from adcompiler.analysis.affine import shifted
 from adcompiler.ir.loop import Item
-from adcompiler.ir.nodes import Array, Const, Element, Func, Index, Map, Read, is_const
+from adcompiler.ir.nodes import Array, Const, Contraction, Element, Func, Index, Map, Read, is_const
 from adcompiler.ir.walk import (
     Rewriter,
     arrays_of,
@@ -47,7 +48,7 @@ class _Inline(Rewriter):
         self.cost: dict[Array, bool] = {}
         self.inlined: dict[Element, Map] = {}
         self.known: dict[Element, bool] = {}
-        self.rewritten: dict[int, dict[Element, Element]] = {}  # by the points of `body`
+        self.rewritten: dict[float, dict[Element, Element]] = {}  # by the points of `body`
         self.lengths: set[Array] = set()  # read by lengths of loop operands
         self.stored: set[Array] = set()  # costly, and read at other places than the reader's point
         self.kept: set[Array] = set()  # what became of them
@@ -100,7 +101,7 @@ class _Inline(Rewriter):
             self.cost[array] = array.rank > 0 and costly(array.body, self.known)
         return array
 
-    def body(self, element: Element, points: int) -> Element:
+    def body(self, element: Element, points: float) -> Element:
         """`element` with reads of maps replaced by their bodies, innermost first."""
         new = self.rewritten.setdefault(points, {})
         for e in postorder((element,), lambda e: () if e in new else e.args):
@@ -114,7 +115,7 @@ class _Inline(Rewriter):
             new[e] = made
         return new[element]
 
-    def inlines(self, read: Read, points: int) -> bool:
+    def inlines(self, read: Read, points: float) -> bool:
         """Whether inlining this read repeats no costly work."""
         assert isinstance(read.array, Map)
         if read.array in self.kept:
@@ -123,7 +124,7 @@ class _Inline(Rewriter):
         plain = all(
             isinstance(i, Index) or is_const(n, 1) for i, n in zip(read.args, read.array.shape, strict=True)
         )
-        pairs = sum(not isinstance(n, Const) for n in read.array.shape) > 1
+        pairs = points < inf and sum(not isinstance(n, Const) for n in read.array.shape) > 1
         cheap = not self.cost.get(read.array, True) and (plain or own >= points or _reads_one(read.array))
         return (cheap or (plain and (own >= points or pairs))) and not is_number(read.array)
 
@@ -134,9 +135,9 @@ def _is_beside(read: Read) -> bool:
     return all(isinstance(i, Index) for i, _ in moves) and any(by for _, by in moves)
 
 
-def _points(array: Array) -> int:
-    """The number of axes of a domain that are longer than one."""
-    return sum(not is_const(n, 1) for n in array.domain)
+def _points(array: Array) -> float:
+    """The number of axes of a domain that are longer than one; a contraction visits its points many times."""
+    return inf if isinstance(array, Contraction) else sum(not is_const(n, 1) for n in array.domain)
 
 
 def _reads_one(array: Map) -> bool:
@@ -145,7 +146,7 @@ def _reads_one(array: Map) -> bool:
 
 
 class _InlineAll(_Inline):
-    def inlines(self, read: Read, points: int) -> bool:
+    def inlines(self, read: Read, points: float) -> bool:
         """Whether this read is none of a length."""
         assert isinstance(read.array, Map)
         return not is_number(read.array)

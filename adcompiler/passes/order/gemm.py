@@ -15,6 +15,7 @@ these shared is stored or computed again. Unless products are so large that this
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from math import prod
 
 from adcompiler.analysis.affine import linear
@@ -139,7 +140,9 @@ class _Calls(Rewriter):
             if again is None:
                 return made
             if self.packs and any(map(_is_packed, (again.left, again.right))):
-                return Contraction(made.shape, again.array.reduced, again.left, again.right)
+                left = _factor(again, again.left, again.rows, again.terms)
+                right = _factor(again, again.right, again.terms, again.columns)
+                return Contraction(made.shape, again.array.reduced, left, right)
             return _called(again)
         return made
 
@@ -181,6 +184,24 @@ def _is_packed(group: Element) -> bool:
     )
 
 
+def _factor(product: Product, group: Element, *ends: Axes) -> Element:
+    """A factor of a contraction. One that is costly becomes an array, as for a call, unless it is packed."""
+    if _is_packed(group) or not costly(group, {}):
+        return group
+    order = (*product.cases, *chain(*_layout(product, group, *ends)))
+    axes = [a for a in order if a in group.axes]
+    places: dict[int, Element] = {a: Index(k) for k, a in enumerate(axes)}
+    array = closed(tuple(product.array.domain[a] for a in axes), substitute(group, places))
+    return Read(array, tuple(map(Index, axes)))
+
+
+def _layout(product: Product, group: Element, *ends: Axes) -> tuple[Axes, ...]:
+    """The order of the axes of a group of factors that matches most of the arrays that it reads."""
+    domain = product.array.domain
+    transposed = _along(group, domain, *ends) > _along(group, domain, *reversed(ends))
+    return ends[::-1] if transposed else ends
+
+
 def _is_placed(element: Element) -> bool:
     """Whether a value depends on a condition on places."""
     return isinstance(element, Select) and bool(element.guard.axes) and not is_computed(element.guard)
@@ -207,13 +228,13 @@ def _matrix(product: Product, group: Element, *ends: Axes) -> tuple[Array, bool]
     read."""
     cases = product.cases if set(product.cases) <= group.axes else ()
     domain = product.array.domain
-    transposed = _along(group, domain, *ends) > _along(group, domain, *reversed(ends))
-    shape = [product.array.domain[a] for a in cases]
+    layout = _layout(product, group, *ends)
+    shape = [domain[a] for a in cases]
     places: dict[int, Element] = {a: Index(k) for k, a in enumerate(cases)}
-    for axes in reversed(ends) if transposed else ends:
+    for axes in layout:
         places.update(product.places(axes, Index(len(shape))))
         shape.append(product.length(axes))
-    return closed(tuple(shape), substitute(_shared(group, product.array.domain), places)), transposed
+    return closed(tuple(shape), substitute(_shared(group, domain), places)), layout != ends
 
 
 def _shared(group: Element, domain: Shape) -> Element:
