@@ -299,7 +299,7 @@ def boolean(context: Context, node: tree.Boolean, scope: Scope) -> Steps:
     """`and`, `or`."""
     result = yield node.operands[0]
     for operand in node.operands[1:]:
-        known = _decided(result)
+        known = decided(result)
         if is_number(known) and bool(known) == (node.op == "or"):
             return result
         with context.binders.under(*reached(node.op, result)):
@@ -311,7 +311,7 @@ def boolean(context: Context, node: tree.Boolean, scope: Scope) -> Steps:
     return result
 
 
-def _decided(value: AnyValue) -> AnyValue:
+def decided(value: AnyValue) -> AnyValue:
     """A condition on lengths as a number, if axes of length 1 decide it; other values unchanged."""
     if not isinstance(value, Value) or value.rank or value.dtype != "bool":
         return value
@@ -329,7 +329,7 @@ def reached(op: str, left: AnyValue) -> tuple[Element, ...]:
 
 def ternary(context: Context, node: tree.Ternary, scope: Scope) -> Steps:
     """`a if b else c`."""
-    test = _decided((yield node.test))
+    test = decided((yield node.test))
     if not isinstance(test, Value):
         return (yield node.then if test else node.otherwise)
     condition = () if test.rank else (cast(test.element, "bool"),)

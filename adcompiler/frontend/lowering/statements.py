@@ -23,6 +23,7 @@ from adcompiler.frontend.limits import CALL_DEPTH, MOST_BRANCHES, MOST_CALLS, MO
 from adcompiler.frontend.lowering.expressions import (
     MEASURES,
     STEPS,
+    decided,
     evaluated,
     indices,
     named,
@@ -71,7 +72,7 @@ from adcompiler.ir.nodes import Const, Element, const, is_const
 from adcompiler.ir.origins import Within
 from adcompiler.ir.walk import postorder
 from adcompiler.lazy_dataclass import dataclass
-from adcompiler.ops.build import apply, cast, settled
+from adcompiler.ops.build import apply, cast
 
 OTHER_BRANCH = "assign it before the if or in both branches, or read it inside the branch"
 Scope: TypeAlias = dict[str, AnyValue]
@@ -248,8 +249,7 @@ class Lowering(Context):
         if value.rank:
             remedy = "use any(...) or all(...), or where(condition, a, b) for each element"
             self.fail(ShapeError, f"a condition must be a scalar, not {describe(value)}", test.span, remedy)
-        known = settled(value.element)  # by an axis of length 1
-        return Value((), cast(value.element, "bool")) if known is None else bool(known.value)
+        return decided(Value((), cast(value.element, "bool")))
 
     def raised(self, statement: tree.Raise) -> Returned:
         """Refuse the call if this statement is reached: now, or if its conditions hold."""

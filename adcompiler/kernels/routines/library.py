@@ -359,8 +359,8 @@ def library_argsort(x: Any, p: Any) -> None:
             p[0, i], p[1, i] = p[2, i], p[3, i]
 
 
-def library_search_left(a: Any, v: Any, k: Any) -> None:
-    """How many numbers of a sorted row are less than each of v; NaN is the greatest.
+def _search(a: Any, v: Any, k: Any, right: Any) -> None:
+    """How many numbers of a sorted row are less than each of v, and if `right`, equal; NaN is the greatest.
 
     What is left of the row is halved whatever a comparison says, for many numbers in turn: no branch depends
     on a number, and no step waits for the last one.
@@ -374,20 +374,16 @@ def library_search_left(a: Any, v: Any, k: Any) -> None:
                 half = (left + 1) // 2
                 for j in range(first, stop):
                     y, x = a[0, int(k[i, j]) + half - 1], v[i, j]
-                    k[i, j] += half if y < x or (x != x and y == y) else 0
+                    same = y == x or (x != x and y != y)
+                    k[i, j] += half if y < x or (x != x and y == y) or (right and same) else 0
                 left -= half
+
+
+def library_search_left(a: Any, v: Any, k: Any) -> None:
+    """How many numbers of a sorted row are less than each of v; NaN is the greatest."""
+    _search(a, v, k, False)
 
 
 def library_search_right(a: Any, v: Any, k: Any) -> None:
     """How many numbers of a sorted row are not greater than each of v; NaN is the greatest."""
-    for i in range(v.shape[0]):
-        for first in range(0, v.shape[1], 128):
-            stop, left = min(first + 128, v.shape[1]), a.shape[1]
-            for j in range(first, stop):
-                k[i, j] = 0.0
-            while left > 0:
-                half = (left + 1) // 2
-                for j in range(first, stop):
-                    y, x = a[0, int(k[i, j]) + half - 1], v[i, j]
-                    k[i, j] += half if y <= x or x != x else 0
-                left -= half
+    _search(a, v, k, True)
