@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from math import isfinite
 from typing import TypeGuard
 
 from adcompiler.frontend.lowering.rule_texts import element_of, names_in
-from adcompiler.ir.nodes import Apply, Array, Const, Element, Index, Select, const, is_const, select
+from adcompiler.ir.nodes import (
+    Accumulate,
+    Apply,
+    Array,
+    Const,
+    Element,
+    Index,
+    Input,
+    Map,
+    Read,
+    Reduce,
+    Select,
+    const,
+    is_const,
+    select,
+)
 from adcompiler.ir.types import DTYPES, is_float
-from adcompiler.ir.walk import arrays_read
+from adcompiler.ir.walk import arrays_read, elements_of
 from adcompiler.ops.build import apply, evaluated, operands
 from adcompiler.ops.table import TABLE
 
@@ -129,3 +145,35 @@ def active_arrays(order: Iterable[Array], wanted: Sequence[Array]) -> set[Array]
         if is_float(array.dtype) and (array in wanted or any(a in active for a in arrays_read(array))):
             active.add(array)
     return active
+
+
+def linear_arrays(order: Iterable[Array], active: Collection[Array]) -> set[Array]:
+    """The arrays that are inputs, or sums and multiples of elements of such arrays. A cotangent that is zero
+    stays zero on its way through them: no factor is infinite. `order` has producers first."""
+    linear: set[Array] = set()
+    for array in order:
+        if isinstance(array, Input) or (array in active and _is_linear(array, active, linear)):
+            linear.add(array)
+    return linear
+
+
+def _is_linear(array: Array, active: Collection[Array], linear: Collection[Array]) -> bool:
+    """Whether an array depends linearly, with constant factors, on other `linear` arrays."""
+    if not isinstance(array, Map | Accumulate) and not (isinstance(array, Reduce) and array.op == "sum"):
+        return False
+    moving: set[Element] = set()
+    for e in elements_of((array.elements[-1],)):
+        if isinstance(e, Read):
+            if e.array in active:
+                if e.array not in linear:
+                    return False
+                moving.add(e)
+        elif differentiable(e) and (moved := [k for k, a in enumerate(e.args) if a in moving]):
+            if isinstance(e, Apply) and not all(_is_finite(partial(e, k)) for k in moved):
+                return False
+            moving.add(e)
+    return True
+
+
+def _is_finite(factor: Element) -> bool:
+    return isinstance(factor, Const) and isfinite(factor.value)

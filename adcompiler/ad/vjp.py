@@ -31,7 +31,7 @@ from adcompiler.ad.guards import (
 from adcompiler.ad.guards import total as sum_of
 from adcompiler.ad.library import pull
 from adcompiler.ad.loops import reverse
-from adcompiler.ad.partials import active_arrays, differentiable, partial, times
+from adcompiler.ad.partials import active_arrays, differentiable, linear_arrays, partial, times
 from adcompiler.ad.products import attaining, factor
 from adcompiler.ad.read_inverse import invert
 from adcompiler.ir.loop import Item
@@ -115,6 +115,7 @@ def _totals(
             pending[result].append(Guarded(guard, Read(cotangent, identity(result.shape))))
     totals: dict[Array, Guarded] = {}
     first = {a.loop: a for a in reversed(order) if isinstance(a, Item)}
+    linear = linear_arrays(order, active)
     for array in reversed(order):
         if pending[array]:
             total = totals[array] = Guarded(*sum_of(pending[array]))
@@ -138,7 +139,7 @@ def _totals(
                 derived(part, array)
         elif pending[array] and not isinstance(array, Input | Item):
             shared = Guarded(total.guard, _shared(array.shape, total.value))
-            for target, value in _Body(array, shared, active).pull():
+            for target, value in _Body(array, shared, active, linear).pull():
                 pending[target].append(value)
                 derived(value, array)
     return totals
@@ -175,8 +176,8 @@ def _of_transposed(read: Read) -> Read:
 class _Body:
     """The chain rule inside one array, in the coordinates of its domain."""
 
-    def __init__(self, array: Array, cotangent: Guarded, active: set[Array]) -> None:
-        self.array, self.cotangent = array, cotangent
+    def __init__(self, array: Array, cotangent: Guarded, active: set[Array], linear: set[Array]) -> None:
+        self.array, self.cotangent, self.linear = array, cotangent, linear
         self.domain = array.domain
         # Along an axis of length 1 the index is 0, so that nothing depends on the axis.
         ones = {k: const(0, "i64") for k, n in enumerate(self.domain) if is_const(n, 1)}
@@ -325,7 +326,7 @@ class _Body:
                 return Read(Reduce("max", shape, self.sizes(gone), body), identity(shape))
 
             there = pinned(guard, {k: self.domain[k] for k in gone}) if inverse.inside is TRUE else None
-            if there is None or isinstance(read.array, Input):
+            if there is None or read.array in self.linear:
                 guard = self.anywhere(read, guard, any_of)
             else:
                 guard = substitute(there, places)
@@ -337,9 +338,8 @@ class _Body:
     def anywhere(self, read: Read, guard: Element, gather: Callable[[Element], Element]) -> Element:
         """Where the guard holds at any of the points that read an element: where `gather` of it is positive.
 
-        A temporary that no taken branch reads must contribute no derivative: its own may be infinite. An
-        input has no operands to contribute to.
+        A temporary that no taken branch reads must contribute no derivative: its own may be infinite.
         """
-        if guard is TRUE or isinstance(read.array, Input):
+        if guard is TRUE or read.array in self.linear:
             return TRUE
         return apply("greater", gather(guard), ZERO)

@@ -8,7 +8,8 @@ from programs.ir_evaluated import backends, orders, program, reference
 
 import adcompiler as adc
 from adcompiler.ad.guards import TRUE, conjunction, negation, united
-from adcompiler.ir.nodes import Index, const
+from adcompiler.ir.nodes import Index, Reduce, const
+from adcompiler.ir.walk import arrays_of
 from adcompiler.ops.build import apply
 
 SQRT = """
@@ -118,6 +119,27 @@ def test_loops_that_end_before_they_begin_have_no_iterations():
     compiled, judge = (adc.grad(adc.compile(source, backend=b)) for b in ("cpu", "numpy"))
     for found, expected in zip(compiled(*args), judge(*args), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+LINEAR = """
+    func @linear(%x: f64[n], %w: f64[m], %mask: bool[n, m]) -> (%r: f64[n]) {
+      %twice = array (j < m) { 2.0 * %w[j] + 1.0 }
+      %r = reduce sum (i < n | j < m) { select(%mask[i, j], log(%x[i]) * %twice[j], 0.0) }
+    }"""
+ROOTS = LINEAR.replace("2.0 * %w[j] + 1.0", "sqrt(%w[j])")
+
+
+def test_sums_and_multiples_need_no_guard():
+    """Cotangents that a mask makes zero stay zero on their way to an input through finite factors. Only where
+    the next factor may be infinite, a gradient must know whether the mask holds anywhere."""
+    args = (X, np.array([3.0, 0.0]), MASK & [True, False])
+    for text, most in ((LINEAR, 0), (ROOTS, 1)):
+        (_, joint), *_ = orders(program(text), 1)
+        extrema = [a for a in arrays_of(joint.roots) if isinstance(a, Reduce) and a.op == "max"]
+        assert len(extrema) == most, text
+        for result in reference(joint, args):
+            assert np.isfinite(result).all(), text
+        backends(joint, args)
 
 
 def test_equal_values_in_different_branches_have_one_guard():

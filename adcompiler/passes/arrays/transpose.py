@@ -10,7 +10,7 @@ it, where it is computed and where it is read.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from adcompiler.analysis.affine import shifted
 from adcompiler.ir.loop import Loop
@@ -77,35 +77,41 @@ class _Moved(Rewriter):
 def _last_axes(roots: tuple[Array, ...]) -> dict[Array, int]:
     """The axes to move to the end of sums.
 
-    Each access votes for the axis that it has last, in the sums that stand beside it. What loops, calls and
-    results need stays as it is.
+    Each access votes for the axis that it has last, in the sums that stand beside it; those of the sums that
+    may move do not. What loops, calls and results need stays as it is.
     """
-    votes: dict[Array, Counter[int]] = {}
     fixed = set(roots)
     fixed.update(e.array for e in strict_elements(roots) if isinstance(e, Read))  # another order, other bits
+    together: list[list[tuple[Array, list[int]]]] = []  # the accesses of each array's loop
     for array in arrays_of(roots):
         if not isinstance(array, Reduce | Map):
             fixed.update(uses((array,)))
             continue
         reads = {e: _plain(e) for e in elements_of(array.elements) if isinstance(e, Read)}
         accesses = [(array, list(range(array.rank))), *((read.array, axes) for read, axes in reads.items())]
-        last = Counter(axes[-1] for _, axes in accesses if len(axes) > 1)
-        for of, axes in accesses:
-            beside = last - Counter(axes[-1:])
-            votes.setdefault(of, Counter()).update({k: beside[axis] for k, axis in enumerate(axes)})
+        together.append(accesses)
         plain = _is_plain(array)
         fixed.update([] if plain else [array])
         fixed.update(
             r.array for r, axes in reads.items()
             if not plain or len(axes) != r.array.rank or _reduces(array, axes)
         )  # fmt: skip
+    votes: dict[Array, Counter[int]] = {}
+    for accesses in together:
+        last = Counter(axes[-1] for of, axes in accesses if len(axes) > 1 and not _may_move(of, fixed))
+        for of, axes in accesses:
+            if _may_move(of, fixed):
+                votes.setdefault(of, Counter()).update({k: last[axis] for k, axis in enumerate(axes)})
     found: dict[Array, int] = {}
     for array, count in votes.items():
-        if isinstance(array, Reduce) and array.rank > 1 and array not in fixed:
-            best = max(range(array.rank), key=lambda k: (count[k], k))
-            if count[best] > count[array.rank - 1]:
-                found[array] = best
+        best = max(range(array.rank), key=lambda k: (count[k], k))
+        if count[best] > count[array.rank - 1]:
+            found[array] = best
     return found
+
+
+def _may_move(array: Array, fixed: Collection[Array]) -> bool:
+    return isinstance(array, Reduce) and array.rank > 1 and array not in fixed
 
 
 def _reduces(array: Array, places: Sequence[int]) -> bool:

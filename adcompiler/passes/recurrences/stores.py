@@ -19,6 +19,7 @@ from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import (
     Apply,
     Array,
+    Call,
     Const,
     Element,
     Func,
@@ -39,6 +40,7 @@ from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import LoopRewriter, Rewriter, arrays_of, operands, read_by, substitute
 from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply
+from adcompiler.ops.costs import costly
 from adcompiler.passes.limits import MOST_STORES
 
 
@@ -184,15 +186,21 @@ def _stores_of(carried: Carried, body: Body, inside: set[Array]) -> list[_Store]
         store = _store(guard, value, Read(body.step, ()))
         reads = arrays_of(read_by((guard, value)))
         computed = [a for a in reads if a in inside and not isinstance(a, Input)]
-        if store is None or not all(_is_small(a, carried.slot) for a in computed):
+        if store is None or not _are_small(computed, carried.slot):
             return None
         found.append(store)
     return _ordered(found) if found else None
 
 
-def _is_small(array: Array, stored: Array) -> bool:
-    """Whether what an iteration computes is small enough to be computed for all of them."""
-    return array.rank < stored.rank or (isinstance(array, Map) and array.rank == stored.rank)
+def _are_small(computed: Sequence[Array], stored: Array) -> bool:
+    """Whether what an iteration computes is small enough to be computed for all of them: an array that is
+    larger than what is stored is computed where it is read."""
+    factors = {a for call in computed if isinstance(call, Call) for a in call.operands}
+    large = [a for a in computed if a.rank >= stored.rank]
+    return all(
+        isinstance(a, Map) and (a.rank == stored.rank or not (a in factors or costly(a.body, {})))
+        for a in large
+    )
 
 
 def _store(guard: Element, value: Element, number: Element) -> _Store | None:

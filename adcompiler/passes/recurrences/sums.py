@@ -199,9 +199,9 @@ def _sums_of(element: Element) -> list[Reduce | Accumulate]:
 
 def _whole_sum(element: Element) -> Reduce | Accumulate | None:
     match element:
-        case Read(array=Accumulate() as array, args=args) if array.rank and args == identity(array.shape):
+        case Read(array=Accumulate() as array, args=args) if args == identity(array.shape):
             return array
-        case Read(array=Reduce(op="sum") as array, args=args) if array.rank:
+        case Read(array=Reduce(op="sum") as array, args=args):
             axes = [i.axis for i in args if isinstance(i, Index)]
             if sorted(axes) == list(range(array.rank)):
                 shape = tuple(array.shape[axes.index(k)] for k in range(array.rank))

@@ -300,3 +300,24 @@ def test_the_length_of_a_loop_is_no_number_of_its_body(backend):
     f = adc.compile(LONGEST, backend=backend)
     assert f(x, k) == pytest.approx(expected)
     adc.check_grad(f, x, k, order=2)
+
+
+def test_windows_that_are_summed_element_by_element_are_sums():
+    """A convolution in four loops, whose window has a length of its own, is one sum after its loops."""
+    body = """
+z = zeros((o, n - m + 1))
+for a in range(o):
+    for i in range(n - m + 1):
+        acc = bias[a]
+        for b in range(c):
+            for u in range(m):
+                acc += x[b, i + u] * k[a, b, u]
+        z[a, i] = max(acc, 0.0)
+return sum(z**2)"""
+    parameters = "x: f64[c, n], k: f64[o, c, m], bias: f64[o]"
+    rng = np.random.default_rng(0)
+    args = [rng.standard_normal(shape) for shape in ((2, 7), (3, 2, 5), (3,))]
+    run(body, *args, parameters=parameters)
+    f = adc.compile(f"def f({parameters}):\n    " + body.strip("\n").replace("\n", "\n    "), backend="numpy")
+    assert "loop" not in f.show("ir", *args)
+    assert "loop" not in adc.value_and_grad(f, ("x", "k")).show("ir", *args)
