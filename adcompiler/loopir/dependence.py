@@ -71,12 +71,18 @@ def loop_variant(loop: For, also: Collection[str] = ()) -> set[str]:
 
 class Iteration(Rewriter):
     """What changes in an iteration of a loop, and how. It rewrites expressions so that they depend on the
-    loop's counter and on variables from outside alone, if variables of the iteration have one value each."""
+    loop's counter and on variables from outside alone, if variables of the iteration have one value each. A
+    variable that is read before it is set has two: that of the iteration before comes first."""
 
     def __init__(self, loop: For) -> None:
         inside = assigned(*loop.body)
         self.axis = loop.axis
-        self.defined = {s.name: s.value for s in loop.body if isinstance(s, Assign) and inside[s.name] == 1}
+        self.defined: dict[str, Expr] = {}
+        read: set[str] = set()
+        for s in loop.body:
+            read.update(reads(s))
+            if isinstance(s, Assign) and inside[s.name] == 1 and s.name not in read:
+                self.defined[s.name] = s.value
         stored = {at.array for s in statements(loop.body) for at in stores_of(s)}
         self.changing = {loop.axis, *inside, *stored}
 

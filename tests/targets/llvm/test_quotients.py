@@ -23,6 +23,16 @@ def f(x: f64[n, m], k: i64, c: i64):
     for i in range(c):
         s = sin(s) + x[0, i % k]
 """
+# In an iteration p is first that of the iteration before.
+BEFORE = """
+def f(x: f64[m], k: i64, c: i64):
+    z = x * 0.5
+    p = 1
+    for i in range(c):
+        z[p % k] += sin(x[i] * z[(p + i) % k])
+        p = {}
+    return sum(z)
+"""
 LENGTHS = ((7, 30), (1, 5), (3, 0), (0, 6), (-3, 9), (40, 37))  # divisors, and iterations
 
 
@@ -45,6 +55,16 @@ def test_gradients_of_a_program_loop() -> None:
     f = adc.compile(f"{LOOP}    return s")
     for k, c in ((7, 30), (1, 5), (3, 0)):
         adc.check_grad(f, X, k, c)
+
+
+@pytest.mark.parametrize("after", ["p + 2", "3 * i", "3 * i % 7"])
+def test_numbers_of_the_iteration_before(after: str) -> None:
+    source = BEFORE.format(after)
+    f, slow = (adc.compile(source, backend=backend) for backend in ("cpu", "numpy"))
+    for k in (7, 3):
+        for one, other in zip(adc.grad(f)(X[0], k, 9), adc.grad(slow)(X[0], k, 9), strict=True):
+            assert one == pytest.approx(other, rel=1e-12)
+        assert f(X[0], k, 9) == pytest.approx(slow(X[0], k, 9), rel=1e-12)
 
 
 @pytest.mark.parametrize(("name", "count"), [("two axes", 1), ("floats", 0)])
