@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
+from adcompiler.ad.guards import both
 from adcompiler.ad.limits import SHORT_AXIS
+from adcompiler.analysis.predicates import conditions
 from adcompiler.ir.bodies import Body, Carried, build, fresh
 from adcompiler.ir.nodes import (
     Array,
@@ -90,8 +92,11 @@ def factor(array: Reduce, body: Element) -> Element | None:
 
 
 def attaining(array: Reduce, body: Element) -> tuple[Element, Element]:
-    """Where a body attains an extremum, and how many points do: they share its derivative equally."""
+    """Where a body attains an extremum, and how many points do: they share its derivative equally. A body
+    leaves out points such as those beyond the end of a slice."""
     own, one, zero = identity(array.shape), const(1, body.dtype), const(0, body.dtype)
     attains = apply("equal", body, Read(array, own))
+    for condition in conditions(array.op, body):
+        attains = both(attains, condition)
     count = Reduce("sum", array.shape, array.reduced, select(attains, one, zero))
     return attains, Read(count, own)

@@ -192,11 +192,13 @@ class _Parts(Replace):
                 self.whole.add(array)
 
     def placed(self, read: Read) -> tuple[Element | None, ...]:
-        """For each index of a read, itself if it is a single one known in the forward pass, else None."""
-        return tuple(
-            i if not i.axes and not isinstance(i, Const) and self.own.issuperset(read_by((i,))) else None
-            for i in read.args
-        )
+        """For each index of a read, itself if it is single and known in the forward pass, else None. Axes of
+        constant length are saved whole, not element by element."""
+        pairs = zip(read.args, read.array.shape, strict=True)
+        return tuple(i if self.is_single(i) and not _is_column(i, n) else None for i, n in pairs)
+
+    def is_single(self, index: Element) -> bool:
+        return not index.axes and self.own.issuperset(read_by((index,)))
 
     def element(self, element: Element) -> Element:
         if not isinstance(element, Read) or element.array not in self.kept - self.whole:
@@ -254,6 +256,10 @@ def _computed_axes(array: Array) -> int:
         isinstance(body, Read) and body.args == identity(array.shape) and len(array.domain) == array.rank
     )
     return most if is_rest else len(long)
+
+
+def _is_column(index: Element, length: Element) -> bool:
+    return isinstance(index, Const) and isinstance(length, Const)
 
 
 def _is_long(length: Element) -> bool:

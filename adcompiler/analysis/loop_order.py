@@ -66,7 +66,7 @@ def _contiguous(at: Sequence[Element], axes: Sequence[int]) -> int | None:
     if not at or isinstance(at[-1], Const):
         return None
     rows, plain = at[:-1], [i.axis for i in at if isinstance(i, Index) and i.axis in axes]
-    beside = frozenset[int]().union(*(i.axes for i in rows))
+    beside = frozenset[int]().union(*(i.axes for i in rows)).intersection(axes)
     own = at[-1].axes.intersection(axes) if rows else frozenset()
     if len(own) == 1 and beside and not own & beside:
         (axis,) = own

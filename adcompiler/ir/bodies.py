@@ -3,8 +3,9 @@
 An open body consists of arrays that read placeholders (`fresh` inputs) for values that change from iteration
 to iteration, and of other arrays. `build` closes it: arrays that do not depend on placeholders are computed
 before the loop and become consts; a read at a place that depends only on the iteration, such as x[t + 1],
-becomes a scanned row; values carried unchanged are no longer carried. The body then contains only what must
-run in order, and equal loops have one form.
+becomes a scanned row. Values carried unchanged are no longer carried, equal rows are one array, and neither
+rows nor what does not change is collected. The body then contains only what must run in order, and equal
+loops have one form.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.ruled import Ruled, slots_of
 from adcompiler.ir.types import Dtype
-from adcompiler.ir.walk import Rewriter, arrays_read, inputs_of_rule, postorder, read_by, rewrite
+from adcompiler.ir.walk import Rewriter, arrays_read, inputs_of_rule, postorder, read_by, rewrite, substitute
 from adcompiler.lazy_dataclass import dataclass
 
 _numbers = count(1_000_000)
@@ -173,13 +174,45 @@ def build(body: Body) -> Built:
     """Close a body and run it: the arrays that the loop gives."""
     unchanged: dict[Array, Array] = {}
     given = body.carried
+    body = _without_equal_rows(body)
     while any(c.result is c.slot for c in body.carried):
         body = without_unchanged(body, unchanged)
-    loop = _closed(_with_rows(body))
+    body = _with_rows(body)
+    known = _known_outs(body)
+    loop = _closed(replace(body, outs=tuple(a for a in body.outs if a not in known)))
     items = iter(loop.items)
     finals = tuple(unchanged[c.slot] if c.slot in unchanged else next(items) for c in given)
-    outs = tuple(next(items) for _ in loop.outs)
+    outs = tuple(known[a] if a in known else next(items) for a in body.outs)
     return Built(finals, outs, next(items, None))
+
+
+def _without_equal_rows(body: Body) -> Body:
+    """A body that reads one array where all rows of a scanned array are equal."""
+    same: dict[Array, Array] = {}
+    for whole, row in body.rows:
+        if isinstance(whole, Map) and whole.shape[0] is body.length and 0 not in whole.body.axes:
+            moved: dict[int, Element] = {k: Index(k - 1) for k in range(1, whole.rank)}
+            same[row] = closed(whole.shape[1:], substitute(whole.body, moved))
+    if not same:
+        return body
+    rows = [(whole, row) for whole, row in body.rows if row not in same]
+    return with_roots(body, Replace(same).run(roots_of(body)), body.carried, rows)
+
+
+def _known_outs(body: Body) -> dict[Array, Array]:
+    """What a loop of known length would collect of loop-invariant arrays and of rows."""
+    if body.length is None:
+        return {}
+    inside = varying(body)
+    fixed = dict.fromkeys(a for a in body.outs if a not in inside)
+    found = {a: _repeated(a, body.length) for a in fixed}
+    return found | {row: whole for whole, row in body.rows if whole.shape[0] is body.length}
+
+
+def _repeated(array: Array, length: Element) -> Array:
+    """An array as each of the rows of another one."""
+    shape = (length, *array.shape)
+    return closed(shape, Read(array, identity(shape)[1:]))
 
 
 def roots_of(body: Body) -> tuple[Array, ...]:

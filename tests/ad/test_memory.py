@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tracemalloc
 
 import numpy as np
@@ -268,3 +269,12 @@ def test_rows_of_matrices_within_a_budget(backend):
     random = np.random.default_rng(0)
     args = random.normal(size=(2, 2)), random.normal(size=(5, 2)), random.normal(size=2)
     adc.check_grad(adc.compile(RECURRENT, memory=1, backend=backend), *args, order=2)
+
+
+def test_what_does_not_change_is_not_collected() -> None:
+    """A function of constants is computed once, and so is an array of which every iteration reads a row."""
+    f = adc.compile(
+        "def f(x: f64[n], w):\n    s = 0.5\n    for v in x:\n        s = s * v * exp(w)\n    return s"
+    )
+    program = adc.value_and_grad(f).show("ir", np.ones(3), 0.3)
+    assert re.findall("out (.*)", program) == ["%c", "%4"]  # what is carried, and the gradient of a row

@@ -12,9 +12,11 @@ from math import prod
 import numpy as np
 from judges.subject import GRADIENT, JOINT, PRODUCT, VALUE, Subject, UnknownError
 
-from adcompiler.ir.nodes import Accumulate, Call, Element, Read, Reduce
+from adcompiler.ir.nodes import Accumulate, Call, Element, Read, Reduce, Select
+from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import elements_of
 from adcompiler.kernels.emit.traffic import ONCE, Counted, Space, Work
+from adcompiler.kernels.schedule.carried_updates import InPlace
 from adcompiler.kernels.schedule.numbers import stood
 from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence
 from adcompiler.ops.costs import INSTRUCTIONS, weight
@@ -96,13 +98,28 @@ class _Counted(Counted):
                 self.elements += places[task.loops[-1].number].iterations
         super().nest(work, loop, around)
 
+    def operations(
+        self, work: Work, roots: Sequence[Element], spaces: Sequence[tuple[int, Space]], around: Space
+    ) -> None:
+        super().operations(work, roots, spaces, around)
+        for e in elements_of(roots):
+            if isinstance(e, Select) and is_float(e.dtype) and e not in work.done:
+                self.elements += self.iterations(e, spaces, around)
+                work.done.add(e)
+
     def recurrence(self, work: Work, rec: Recurrence, around: Space) -> None:
-        if rec.loop.length is None:
-            raise UnknownError
         super().recurrence(work, rec, around)
+        length = self.unknown() if rec.loop.length is None else self.value(work, rec.loop.length, around)
+        iterations = around.inside(rec.number, np.zeros(1, np.int64), length).iterations
+        stores = [s for r in rec.results if isinstance(r, InPlace) for s in r.stores]
+        numbers = [*(s.array for s in stores), *rec.outs]
+        self.elements += iterations * (sum(not a.rank for a in numbers) + (rec.loop.length is None))
+
+    def unknown(self) -> np.ndarray:
+        return np.full(1, max(self.sizes, default=1))
 
     def value(self, work: Work, element: Element, space: Space) -> np.ndarray:
         element = stood(element, self.stands)
         found = super().value(work, element, space)
         unknown = {e.array for e in elements_of((element,)) if isinstance(e, Read)} - self.values.keys()
-        return np.full(1, max(self.sizes, default=1)) if unknown else found
+        return self.unknown() if unknown else found

@@ -23,7 +23,7 @@ import adcompiler as adc
 from programs import Program
 from programs.exceptions import CLIFFS, WRITTEN, Exceptions
 from programs.loops import loop_programs
-from programs.written_loops import PROGRAMS
+from programs.written_loops import PROGRAMS, X
 
 SCALES = (4, 16, 64)  # factors of all lengths, so that another order of growth shows
 MOST = 6  # times the work of what is differentiated
@@ -33,6 +33,27 @@ MOST_OF_RANDOM = 10
 MOST_TIMES = 3  # loops that compute one function: it is written once and read by each of the others
 QUICK = ("poisson", "trimmed")
 QUICK_WRITTEN = ("table", "rows", "scatter")
+
+# Loops whose derivatives once took more operations, or another order of them.
+LOOPS = {
+    "every element times the first": """
+        z[i] *= z[0]""",
+    "maxima of suffixes": """
+        for j in range(n):
+            s += tanh(max(z[j:]))
+        z = sin(z)""",
+    "a while loop": """
+        q = 3
+        while q > 0:
+            z[i] = tanh(z[i] + x[0])
+            q -= 1""",
+}
+LOOP = """
+def f(x: f64[n]):
+    s, z = 0.5, 2 * x
+    for i in range(n):{}
+    return s * sum(z)
+"""
 
 Found = dict[str, tuple[float, str]]  # for each law that is broken, how badly, and where
 
@@ -81,6 +102,11 @@ def keeps(program: Program, known: Exceptions) -> None:
     assert found.keys() == known.keys(), f"no longer broken: {known.keys() - found.keys()}"
     worse = {law: where for law, (how, where) in found.items() if how > known[law][0]}
     assert not worse, f"worse than before: {worse}"
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_keep_the_laws(name: str) -> None:
+    keeps(Program(LOOP.format(LOOPS[name]), (X,)), {})
 
 
 @pytest.mark.slow_when(lambda name: name not in QUICK_WRITTEN)

@@ -227,7 +227,7 @@ class Counted:
     def recurrence(self, work: Work, rec: Recurrence, around: Space) -> None:
         """Add a program loop: the work of all its iterations, and its operands and results in full."""
         loop = rec.loop
-        length = np.ones(1, np.int64) if loop.length is None else self.value(work, loop.length, around)
+        length = self.unknown() if loop.length is None else self.value(work, loop.length, around)
         work.exact = work.exact and loop.length is not None
         work.in_order = True
         self.stands |= zip(rec.consts, loop.consts, strict=True)
@@ -242,6 +242,10 @@ class Counted:
                 if array.rank and array in self.labels:
                     moved[self.labels[array]] = self.size(work, array)
         work.made |= dict.fromkeys(self.labels[a] for a in loop.items if a in self.labels)
+
+    def unknown(self) -> np.ndarray:
+        """The iterations that a while loop counts as."""
+        return np.ones(1, np.int64)
 
     def schedule(self, work: Work, made: Schedule, iterations: Space) -> None:
         """Add the operations of iterations of a loop; their values stay in the cache."""
