@@ -84,7 +84,7 @@ def invert(read: Read, domain: Shape, scope: frozenset[int], guard: Element = TR
 
 def _window(index: Element, size: Element, domain: Shape) -> _Affine | None:
     """An index as an axis plus a multiple of another axis, if their combined range is that of the array's
-    axis, or if one of them alone covers it."""
+    axis, or if one of them alone covers it or is as long, as in windows with padding."""
     form = linear(index)
     parts = {a.axis: factor for a, factor in form.terms.items() if isinstance(a, Index)}
     if len(parts) != 2 or any(a is not None and a.axes and not isinstance(a, Index) for a in form.terms):
@@ -92,7 +92,7 @@ def _window(index: Element, size: Element, domain: Shape) -> _Affine | None:
     for axis, other in permutations(parts):
         longer = linear(_positive(size)) - linear(_positive(domain[axis]))
         more = (linear(_positive(domain[other])) - linear_constant(1)) * abs(parts[other])
-        if parts[axis] == 1 and longer in (more, more * -1):
+        if parts[axis] == 1 and (longer in (more, more * -1) or longer.constant == 0):
             return _Affine(axis, 1, (form - linear(Index(axis))).element())
     return None
 

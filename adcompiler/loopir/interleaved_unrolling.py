@@ -36,6 +36,7 @@ from adcompiler.loopir.unroll_and_jam import (
     OPERATION,
     STORE,
     Jam,
+    common,
     jam,
 )
 from adcompiler.loopir.vector_statements import Lanes
@@ -120,5 +121,5 @@ def _together(loop: For, inner: For) -> Jam:
         return [copy.stmt(s) for copy in copies for s in found]
 
     at = loop.body.index(inner)
-    middle = replace(inner, body=each(inner.body))
+    middle = common(inner, copies[0], each(inner.body))
     return jam(loop, [*each(loop.body[:at]), middle, *each(loop.body[at + 1 :])])

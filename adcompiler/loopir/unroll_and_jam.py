@@ -170,11 +170,17 @@ def _together(body: Sequence[Stmt], own: Collection[str], copies: Sequence[Renam
     """Each statement repeated for all iterations; a loop with common bounds once, with its body repeated."""
     for s in body:
         if isinstance(s, For) and not depends(s, own):
-            yield replace(s, body=list(_together(s.body, own, copies)))
+            yield common(s, copies[0], list(_together(s.body, own, copies)))
         elif (extremum := _extremum(s, copies)) is not None:
             yield extremum
         else:
             yield from (copy.stmt(s) for copy in copies)
+
+
+def common(loop: For, first: Renamed, body: list[Stmt]) -> For:
+    """A loop that several iterations share, with the bounds of the first: all have the same."""
+    start, stop = first.expr(loop.start), first.expr(loop.stop)
+    return replace(loop, start=start, stop=stop, step=loop.step and first.expr(loop.step), body=body)
 
 
 def _extremum(statement: Stmt, copies: Sequence[Renamed]) -> Assign | None:

@@ -35,7 +35,8 @@ from adcompiler.passes.recurrences.sums import sums
 
 Pass = Callable[[Func], Func]
 
-SIMPLIFY: tuple[Pass, ...] = (fold, stabilised, sums, stores, last_iterations, prune)
+# Where a loop stores in an array no more, what it reads of it may be what it adds.
+SIMPLIFY: tuple[Pass, ...] = (fold, stabilised, sums, stores, sums, last_iterations, prune)
 OPTIMISE: tuple[Pass, ...] = (
     *(inline_rules, searches, accumulators, strict, pick),
     *(fold, prune, inline, contract, transpose, fold, prune),

@@ -12,9 +12,8 @@ from dataclasses import replace
 
 from adcompiler.ad.guards import TRUE, conjunction, negation, within
 from adcompiler.analysis.affine import Linear, linear
-from adcompiler.analysis.predicates import scalar_ties
 from adcompiler.ir.batch import batch, shifted
-from adcompiler.ir.bodies import Body, Carried, build, dependents, opened, reached, varying, with_roots
+from adcompiler.ir.bodies import Body, Carried, build, opened, reached, varying, with_roots
 from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import (
     Apply,
@@ -27,8 +26,6 @@ from adcompiler.ir.nodes import (
     Input,
     Map,
     Read,
-    Select,
-    Size,
     closed,
     const,
     element_of,
@@ -37,11 +34,12 @@ from adcompiler.ir.nodes import (
     select,
 )
 from adcompiler.ir.ruled import Ruled
-from adcompiler.ir.walk import LoopRewriter, Rewriter, arrays_of, operands, read_by, substitute
+from adcompiler.ir.walk import LoopRewriter, Rewriter, arrays_of, elements_of, operands, read_by, substitute
 from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply
-from adcompiler.ops.costs import costly
-from adcompiler.passes.limits import MOST_STORES
+from adcompiler.ops.costs import is_costly
+from adcompiler.passes.recurrences.changes import changes
+from adcompiler.passes.recurrences.initial_reads import only_place, places_of, with_initial_reads
 
 
 def stores(func: Func) -> Func:
@@ -103,21 +101,10 @@ def _split(loop: Loop, is_inner: bool) -> list[Array]:
     """
     if loop.length is None or loop.backward:
         return list(loop.items)
-    body = opened(loop)
-    inside = varying(body)
-    found = {c: s for c in body.carried if (s := _stores_of(c, body, inside)) is not None}
-    slots = {c.slot for c in body.carried}
-    if is_inner:
-        found = {c: own for c, own in found.items() if _is_fresh(c.init) or _sets_most(c, own, loop.length)}
-    while True:
-        rest = [c for c in body.carried if c not in found]
-        taken = reached((*(c.result for c in rest), *body.outs, *_read_by(found.values())), slots)
-        bad = [c for c, own in found.items() if c.slot in taken or not _are_disjoint(own, slots)]
-        if not bad:
-            break
-        found = {c: s for c, s in found.items() if c not in bad}
+    body, found = _found(opened(loop), is_inner)
     if not found:
         return list(loop.items)
+    rest = [c for c in body.carried if c not in found]
     others = (*(c.result for c in rest), *body.outs)
     built = build(with_roots(replace(body, carried=tuple(rest)), others, rest))
     kept = dict(zip(rest, built.finals, strict=True))
@@ -128,6 +115,36 @@ def _split(loop: Loop, is_inner: bool) -> list[Array]:
     every |= {old: new for old, new in zip(arrays, iterations, strict=True) if new is not old}
     kept |= {c: _stored(c.init, own, loop.length, every) for c, own in found.items()}
     return [*(kept[c] for c in body.carried), *built.outs]
+
+
+def _found(body: Body, is_inner: bool) -> tuple[Body, dict[Carried, list[_Store]]]:
+    """The carried arrays that only stores change, with their stores; and the iteration, in which reads of
+    what no iteration before has stored are of initial values."""
+    places = {c.slot: place for c in body.carried if (place := only_place(c, body)) is not None}
+    while places:
+        trial = with_initial_reads(body, places)
+        found = _only_stored(trial, is_inner)
+        stored = {c.slot for c in found}
+        if places.keys() <= stored:
+            return trial, found
+        places = {slot: place for slot, place in places.items() if slot in stored}
+    return body, _only_stored(body, is_inner)
+
+
+def _only_stored(body: Body, is_inner: bool) -> dict[Carried, list[_Store]]:
+    """The carried arrays in which an iteration only stores what depends on nothing carried."""
+    inside = varying(body)
+    found = {c: s for c in body.carried if (s := _stores_of(c, body, inside)) is not None}
+    slots = {c.slot for c in body.carried}
+    if is_inner and body.length is not None:
+        found = {c: own for c, own in found.items() if _is_fresh(c.init) or _sets_most(c, own, body.length)}
+    while True:
+        rest = [c for c in body.carried if c not in found]
+        taken = reached((*(c.result for c in rest), *body.outs, *_read_by(found.values())), slots)
+        bad = [c for c, own in found.items() if c.slot in taken or not _are_disjoint(own, slots)]
+        if not bad:
+            return found
+        found = {c: s for c, s in found.items() if c not in bad}
 
 
 def _is_fresh(init: Array) -> bool:
@@ -174,8 +191,7 @@ def _stores_of(carried: Carried, body: Body, inside: set[Array]) -> list[_Store]
     """The stores of an iteration, those that hold last first; None if it does anything else."""
     if not carried.slot.rank or not isinstance(carried.result, Map):
         return None
-    dependent = dependents(carried.slot, carried.result)
-    pairs = _Pairs(carried.slot, dependent).of(carried.result.body, TRUE)
+    pairs = changes(carried)
     if pairs is None:
         return None
     found = []
@@ -198,23 +214,21 @@ def _are_small(computed: Sequence[Array], stored: Array) -> bool:
     factors = {a for call in computed if isinstance(call, Call) for a in call.operands}
     large = [a for a in computed if a.rank >= stored.rank]
     return all(
-        isinstance(a, Map) and (a.rank == stored.rank or not (a in factors or costly(a.body, {})))
+        isinstance(a, Map) and (a.rank == stored.rank or not (a in factors or _is_dear(a.body)))
         for a in large
     )
 
 
+def _is_dear(element: Element) -> bool:
+    """Whether an element takes long at each point, not once."""
+    return any(is_costly(e) for e in elements_of((element,)) if e.axes)
+
+
 def _store(guard: Element, value: Element, number: Element) -> _Store | None:
     """A store at a place that follows from the number of the iteration."""
-    conditions = operands(guard, "logical_and")
-    for condition in conditions:
-        for axis, place in scalar_ties(condition):
-            form = linear(place)
-            step = form.terms.get(number, 0)
-            rest = form - Linear({number: step}) if step else form
-            fixed = all(a is None or isinstance(a, Size) for a in rest.terms)
-            if step > 0 and fixed:
-                left = [c for c in conditions if c is not condition]
-                return _Store(conjunction(left), value, axis, step, rest)
+    for condition, place in places_of(guard, number):
+        left = [c for c in operands(guard, "logical_and") if c is not condition]
+        return _Store(conjunction(left), value, *place)
     return None
 
 
@@ -228,34 +242,3 @@ def _ordered(stores: list[_Store]) -> list[_Store] | None:
             return None
         places.append(distance)
     return [stores[k] for k in sorted(range(len(stores)), key=places.__getitem__)]
-
-
-class _Pairs:
-    """Finds the conditions and values with which a body sets elements of `slot`."""
-
-    def __init__(self, slot: Array, dependent: set[Array]) -> None:
-        self.slot, self.dependent = slot, dependent
-
-    def of(self, body: Element, guard: Element) -> list[tuple[Element, Element]] | None:
-        """The pairs under a condition, those that hold last first; None if there are too many, or others."""
-        if isinstance(body, Read) and body.args == identity(self.slot.shape):
-            if body.array is self.slot:
-                return []
-            if isinstance(body.array, Map) and body.array in self.dependent:
-                return self.of(body.array.body, guard)
-        if not self.reads(body):
-            return [(guard, body)]
-        if not isinstance(body, Select) or self.reads(body.guard):
-            return None
-        then = self.of(body.then, within(guard, body.guard))
-        if then is None:
-            return None
-        # What a store sets is not set again by an earlier one.
-        rest = guard if not self.reads(body.then) else within(guard, negation(body.guard))
-        otherwise = self.of(body.otherwise, rest)
-        found = None if otherwise is None else [*then, *otherwise]
-        return None if found is None or len(found) > MOST_STORES else found
-
-    def reads(self, element: Element) -> bool:
-        """Whether an element depends on the slot."""
-        return not set(read_by((element,))).isdisjoint(self.dependent)

@@ -198,7 +198,12 @@ def _sums_of(element: Element) -> list[Reduce | Accumulate]:
 
 
 def _whole_sum(element: Element) -> Reduce | Accumulate | None:
+    """The sum or scatter whose elements an element is, over its own axes in their order. One that counts only
+    under a condition has it for each of its terms."""
     match element:
+        case Select(otherwise=zero) if is_const(zero, 0):
+            whole = _whole_sum(element.then)
+            return None if whole is None else _under(element.guard, whole)
         case Read(array=Accumulate() as array, args=args) if args == identity(array.shape):
             return array
         case Read(array=Reduce(op="sum") as array, args=args):
@@ -208,6 +213,14 @@ def _whole_sum(element: Element) -> Reduce | Accumulate | None:
                 body = substitute(array.body, {k: Index(axis) for k, axis in enumerate(axes)})
                 return Reduce("sum", shape, array.reduced, body)
     return None
+
+
+def _under(guard: Element, whole: Reduce | Accumulate) -> Reduce | Accumulate:
+    """A sum or scatter of terms that count only where a condition on the place of the result holds."""
+    if isinstance(whole, Reduce):
+        return Reduce("sum", whole.shape, whole.reduced, _masked(whole.body, guard))
+    there = substitute(guard, dict(enumerate(whole.indices)))
+    return Accumulate(whole.shape, whole.domain, whole.indices, _masked(whole.body, there))
 
 
 def _opened(total: Carried, element: Element, slots: set[Array]) -> Element:
