@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from math import isfinite
 from typing import TypeGuard
 
@@ -112,8 +112,8 @@ def is_delta(element: Element) -> TypeGuard[Select]:
 def times(cotangent: Element, coefficient: Element) -> Element | None:
     """The product with a partial derivative; None where the partial is zero everywhere.
 
-    It is taken inside a `select` on top of the partial: with where(x > 0, 1, 0) an infinite
-    cotangent gives 0 for x < 0, not inf * 0.
+    It is taken inside a `select` between partials such as 0 and 1: with where(x > 0, 1, 0) an infinite
+    cotangent gives 0 for x < 0, not inf * 0. Any others are selected first and multiplied once.
     """
     if is_const(coefficient, 0):
         return None
@@ -127,15 +127,33 @@ def times(cotangent: Element, coefficient: Element) -> Element | None:
         guard, one, zero = cotangent.args
         product = times(one, coefficient)
         return None if product is None else select(guard, product, zero)
-    if isinstance(coefficient, Select):
+    if isinstance(coefficient, Select) and any(map(_saves_product, _selected(coefficient))):
         zero = const(0, cotangent.dtype)
         then, otherwise = times(cotangent, coefficient.then), times(cotangent, coefficient.otherwise)
         if then is None and otherwise is None:
             return None
         return select(coefficient.guard, then or zero, otherwise or zero)
-    if isinstance(coefficient, Apply) and coefficient.op == "divide" and is_const(coefficient.args[0], 1):
+    if isinstance(coefficient, Apply) and _saves_product(coefficient):
         return apply("divide", cotangent, coefficient.args[1])
     return apply("multiply", cotangent, coefficient)
+
+
+def _selected(element: Element) -> Iterator[Element]:
+    """The values between which an element selects."""
+    work = [element]
+    while work:
+        element = work.pop()
+        if isinstance(element, Select):
+            work += (element.then, element.otherwise)
+        else:
+            yield element
+
+
+def _saves_product(coefficient: Element) -> bool:
+    """Whether the product with a partial derivative is none, or a quotient."""
+    if isinstance(coefficient, Const):
+        return coefficient.value in (0, 1, -1)
+    return isinstance(coefficient, Apply) and coefficient.op == "divide" and is_const(coefficient.args[0], 1)
 
 
 def active_arrays(order: Iterable[Array], wanted: Sequence[Array]) -> set[Array]:

@@ -42,6 +42,9 @@ LOOPS = {
         for j in range(n):
             s += tanh(max(z[j:]))
         z = sin(z)""",
+    "a factor that a condition selects": """
+        for j in range(n):
+            z = z * (x[0] if j % 2 == 0 else x[-1] if x[0] > 0.1 else s)""",
     "a while loop": """
         q = 3
         while q > 0:
