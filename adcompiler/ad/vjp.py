@@ -59,8 +59,9 @@ from adcompiler.ir.nodes import (
 from adcompiler.ir.origins import derived, gathered
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
-from adcompiler.ir.walk import arrays_of, elements_of, separate, substitute
+from adcompiler.ir.walk import arrays_of, elements_of, postorder, rewrite, separate, substitute
 from adcompiler.ops.build import apply, cast
+from adcompiler.ops.costs import costly
 
 Scope = frozenset[int]
 ZERO, ONE = const(0, "i64"), const(1, "i64")
@@ -315,6 +316,8 @@ class _Body:
 
             return Guarded(self.anywhere(read, guard, added), written(mask(value, guard)))
         places, free, gone = inverse.places, inverse.free, sorted(inverse.free)
+        if gone:
+            value = self.stored(value, scope)
         if guard.axes <= places.keys() and inverse.inside is TRUE:
             guard = substitute(guard, places)
         else:
@@ -334,6 +337,18 @@ class _Body:
         if gone:
             body = Read(Reduce("sum", shape, self.sizes(gone), body), identity(shape))
         return Guarded(inverse.guard if guard is TRUE else both(inverse.guard, guard), body)
+
+    def stored(self, value: Element, scope: Scope) -> Element:
+        """A value that each point of an array adds up, with the costly parts that are the same at several
+        points of `scope` as arrays: they would be computed for each pair of points."""
+        known: dict[Element, bool] = {}
+
+        def is_part(element: Element) -> bool:
+            return bool(element.axes) and element.axes < scope and costly(element, known)
+
+        parts = [e for e in postorder((value,), lambda e: () if is_part(e) else e.args) if is_part(e)]
+        made = {e: separate(e, self.domain) for e in parts if not isinstance(e, Read)}
+        return rewrite((value,), lambda e: e, dict(made))[0] if made else value
 
     def anywhere(self, read: Read, guard: Element, gather: Callable[[Element], Element]) -> Element:
         """Where the guard holds at any of the points that read an element: where `gather` of it is positive.
