@@ -67,3 +67,17 @@ def test_library_routines_in_inner_loops():
                 w += w * tanh(quantile(x[k % n :: -1], 0.3)) / i
         return w"""
     adc.check_grad(adc.compile(source, backend="numpy"), np.array([0.3, 0.5, -0.7]), 0.4, order=2)
+
+
+@pytest.mark.parametrize("x", [[0.3], [0.3, 0.5, -0.7]])
+def test_sums_of_products_with_inner_loops(x):
+    """What an iteration adds to the gradient of x is a product of two loops; of one element, a number."""
+    source = """
+    def f(x: f64[n], w, k: i64):
+        s = 0.5
+        for i in range(k):
+            for q in range(k):
+                s = cos(tanh(sum(cumsum(x[i % n :]) * x[i % n :])) + w)
+                w = tanh(s)
+        return s"""
+    adc.check_grad(adc.compile(source, backend="numpy"), np.array(x), 0.4, 3)

@@ -17,7 +17,19 @@ from adcompiler.ad.spots import Spot, spots
 from adcompiler.analysis.affine import linear
 from adcompiler.analysis.predicates import guarded, scalar_ties, ties
 from adcompiler.ir.batch import batch, shifted
-from adcompiler.ir.bodies import Body, Carried, build, dependents, fresh, opened, reached, varying, with_roots
+from adcompiler.ir.bodies import (
+    Body,
+    Carried,
+    Replace,
+    build,
+    dependents,
+    fresh,
+    like,
+    opened,
+    reached,
+    varying,
+    with_roots,
+)
 from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -28,6 +40,7 @@ from adcompiler.ir.nodes import (
     Element,
     Func,
     Index,
+    Input,
     Map,
     Read,
     Reduce,
@@ -241,8 +254,12 @@ def _inside(arrays: set[Map], element: Element) -> Element:
 
 
 def _sliced(element: Element, places: Mapping[Array, Array]) -> Element:
-    """An element whose loops carry only what it needs, so that they read nothing else of the iteration."""
-    parts = {a: alone(a) for a in read_by((element,)) if a not in places}
+    """An element whose loops carry only what it needs, so that they read nothing else of the iteration. What
+    has `places` is known over all iterations, and stays as it is."""
+    stand: dict[Array, Array] = {a: like(a) for a in places if not isinstance(a, Input)}
+    there, back = Replace(dict(stand)), Replace({stood: a for a, stood in stand.items()})
+    inside = [a for a in read_by((element,)) if a not in places]
+    parts = dict(zip(inside, back.run(map(alone, there.run(inside))), strict=True))
     return rewrite(
         (element,), lambda e: Read(parts[e.array], e.args) if isinstance(e, Read) and e.array in parts else e
     )[0]
@@ -455,7 +472,7 @@ def _by_place(added: Element) -> list[Element]:
 
 def _summed(shape: Shape, added: Element, length: Element, found: Mapping[Array, Array]) -> Array:
     sums = [] if is_const(length, 1) else _sums_of(added)
-    if sums:
+    if sums and all(s.rank == len(shape) for s in sums):
         totals = [_over_iterations(s, length, found) for s in sums]
         reads: list[Element] = [Read(total, identity(shape)) for total in totals]
         return closed(shape, reduce(lambda a, b: apply("add", a, b), reads))
