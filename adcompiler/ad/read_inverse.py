@@ -90,9 +90,11 @@ def _window(index: Element, size: Element, domain: Shape) -> _Affine | None:
     if len(parts) != 2 or any(a is not None and a.axes and not isinstance(a, Index) for a in form.terms):
         return None
     for axis, other in permutations(parts):
-        longer = linear(_positive(size)) - linear(_positive(domain[axis]))
-        more = (linear(_positive(domain[other])) - linear_constant(1)) * abs(parts[other])
-        if parts[axis] == 1 and (longer in (more, more * -1) or longer.constant == 0):
+        whole, width = linear(_positive(size)), linear(_positive(domain[other]))
+        longer = whole - linear(_positive(domain[axis]))
+        more = (width - linear_constant(1)) * abs(parts[other])
+        is_padded = longer.constant == 0 and (whole - width).constant is None  # else a suffix, with fewer
+        if parts[axis] == 1 and (longer in (more, more * -1) or is_padded):
             return _Affine(axis, 1, (form - linear(Index(axis))).element())
     return None
 
