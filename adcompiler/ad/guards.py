@@ -173,10 +173,11 @@ def united(guards: Sequence[Element]) -> Element | None:
     What is stored at one place in both branches of a condition is unchanged at all others: four guards become
     `not (i == k and j == m)`.
     """
-    cubes = [_literals(g) for g in dict.fromkeys(guards)]
+    unique = dict.fromkeys(guards)
+    cubes = [cube for guard in unique if (cube := _literals(guard)) is not None]
     atoms = {atom for cube in cubes for atom in cube}
     apart = all(_are_apart(one, other) for one, other in combinations(cubes, 2))
-    if len(cubes) < len(guards) or len(atoms) > MOST_CONDITIONS or not apart:
+    if not cubes or len(unique) < len(guards) or len(atoms) > MOST_CONDITIONS or not apart:
         return None
     shared = {a: holds for a, holds in cubes[0].items() if all(c.get(a) == holds for c in cubes)}
     inside, outside = _cases([{a: h for a, h in c.items() if a not in shared} for c in cubes])
@@ -186,11 +187,14 @@ def united(guards: Sequence[Element]) -> Element | None:
     return within(_all_of(shared), more)
 
 
-def _literals(guard: Element) -> Cube:
-    """The conditions of a guard."""
-    parts = [] if guard is TRUE else operands(guard, "logical_and")
-    negations = [isinstance(p, Apply) and p.op == "logical_not" for p in parts]
-    return {p.args[0] if is_not else p: not is_not for p, is_not in zip(parts, negations, strict=True)}
+def _literals(guard: Element) -> Cube | None:
+    """The conditions of a guard; None if they contradict each other, so that it never holds."""
+    found: dict[Element, bool] = {}
+    for part in [] if guard is TRUE else operands(guard, "logical_and"):
+        is_not = isinstance(part, Apply) and part.op == "logical_not"
+        if found.setdefault(part.args[0] if is_not else part, not is_not) is is_not:
+            return None
+    return found
 
 
 def _are_apart(one: Cube, other: Cube) -> bool:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from programs.ir_evaluated import backends, orders, program, reference
 
 import adcompiler as adc
 from adcompiler.ad.guards import TRUE, conjunction, negation, united
-from adcompiler.ir.nodes import Index, Reduce, const
+from adcompiler.ir.nodes import Const, Index, Reduce, const
 from adcompiler.ir.walk import arrays_of
 from adcompiler.ops.build import apply
 
@@ -153,3 +157,46 @@ def test_equal_values_in_different_branches_have_one_guard():
     assert united(unchanged) is negation(conjunction((row, column)))
     assert united([branch, negation(branch)]) is TRUE
     assert united([row, column]) is None, "both may hold"
+
+
+ATOMS = [apply("equal", Index(k), const(0, "i64")) for k in range(3)]
+MORE = st.lists(st.sampled_from([*ATOMS, *map(negation, ATOMS)]), max_size=3)
+
+
+def holds(guard, truths):
+    """Whether a guard holds where the atoms have these truths."""
+    if guard in ATOMS:
+        return truths[ATOMS.index(guard)]
+    if isinstance(guard, Const):
+        return bool(guard.value)
+    values = [holds(a, truths) for a in guard.args]
+    return {"logical_not": lambda x: not x, "logical_and": bool.__and__, "logical_or": bool.__or__}[guard.op](
+        *values
+    )
+
+
+@given(MORE, MORE)
+def test_united_guards_hold_where_one_of_them_does(one, other):
+    """Also if conditions of one guard contradict each other: it never holds."""
+    guards = [conjunction((ATOMS[0], *one)), conjunction((negation(ATOMS[0]), *other))]
+    found = united(guards)
+    for truths in product((False, True), repeat=len(ATOMS)):
+        each = [holds(g, truths) for g in guards]
+        assert found is None or holds(found, truths) == any(each), (truths, each)
+
+
+CONTRADICTION = """
+    func @contradiction(%x: f64[n], %m: f64[d, n]) -> (%r: f64[n]) {
+      %0 = array () { 0.5 * %x[0] }
+      %1 = array (i < d, j < n) { select(i == 0, select(j == 0, %0, %m[i, j]), %m[i, j]) }
+      %2 = array (i < d, j < n) { select(%x[0] > 0.4, %1[i, j], %m[i, j]) }
+      %r = array (i < n) { %2[0, i] }
+    }"""
+
+
+def test_a_store_in_a_row_that_is_read_leaves_other_rows_without_cotangent():
+    func, args = program(CONTRADICTION), (np.array([0.5, 0.2]), np.array([[0.7, 0.8], [0.3, 0.6]]))
+    (_, joint), *_ = orders(func, 1)
+    *_, rows = reference(joint, args)
+    assert not np.asarray(rows)[1].any()
+    backends(joint, args)
