@@ -45,6 +45,11 @@ LOOPS = {
     "a factor that a condition selects": """
         for j in range(n):
             z = z * (x[0] if j % 2 == 0 else x[-1] if x[0] > 0.1 else s)""",
+    "places that a while loop counts": """
+        q = n
+        while q > 0:
+            s += cos(z[q % n] * z[0])
+            q -= 1""",
     "a while loop": """
         q = 3
         while q > 0:

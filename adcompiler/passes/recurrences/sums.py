@@ -464,10 +464,24 @@ def total(init: Array, added: Element, length: Element, found: Mapping[Array, Ar
 
 def _by_place(added: Element) -> list[Element]:
     """The terms of an addend that are added at one place an iteration, and the sum of the others."""
-    terms = operands(added, "add")
-    placed = [t for t in terms if any(scalar_ties(c) for c in guarded(t)[0])]
+    terms = [t for term in operands(added, "add") for t in _terms_at_places(term)]
+    placed = [t for t in terms if _has_place(t)]
     others = [t for t in terms if t not in placed]
     return [*placed, *([reduce(partial(apply, "add"), others)] if others else [])]
+
+
+def _has_place(term: Element) -> bool:
+    """Whether a term is zero but at a place of some axis."""
+    return any(scalar_ties(c) for c in guarded(term)[0])
+
+
+def _terms_at_places(term: Element) -> list[Element]:
+    """The terms of an array of which each is zero but at a place, for a read of the whole array."""
+    match term:
+        case Read(array=Map(body=body) as array, args=args) if args == identity(array.shape):
+            terms = operands(body, "add")
+            return terms if all(map(_has_place, terms)) else [term]
+    return [term]
 
 
 def _summed(shape: Shape, added: Element, length: Element, found: Mapping[Array, Array]) -> Array:
