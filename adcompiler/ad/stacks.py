@@ -10,7 +10,8 @@ the iteration's number, as in `for j in range(i)`, are padded to the longest one
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from math import prod
 
 from adcompiler.ad.guards import TRUE, both
@@ -45,7 +46,9 @@ from adcompiler.ir.walk import (
     operands,
     postorder,
     read_by,
+    rewrite,
     separate,
+    substitute,
     with_args,
     with_elements,
 )
@@ -106,6 +109,7 @@ def stacked(body: Body, given: set[Array], roots: Sequence[Array]) -> tuple[Sequ
             small = isinstance(a, Item) and (few or _work(a.loop) <= long)
         if small and longest(a, body, given) is not None:
             kept.add(a)
+    roots = _ThroughStores(kept, own).run(roots)
     parts = _Parts(kept, own)
     parts.find(roots)
     roots = parts.run(roots)
@@ -166,6 +170,35 @@ def _decided_by(leaves: set[Array], roots: Sequence[Array]) -> set[Array]:
     return found
 
 
+class _ThroughStores(Replace):
+    """Reads parts of an array in which the iteration has stored from the array before and from what was
+    stored, where the indices are known in the forward pass: the array is then not read whole for them."""
+
+    def __init__(self, kept: set[Array], own: set[Array]) -> None:
+        super().__init__({a: a for a in kept})
+        self.kept, self.own = kept, own
+
+    def element(self, element: Element) -> Element:
+        if not isinstance(element, Read):
+            return element
+        while True:
+            reads = [e for e in elements_of((element,)) if isinstance(e, Read) and self.is_through(e)]
+            if not reads:
+                return element
+            new: dict[Element, Element] = {
+                e: substitute(e.array.elements[-1], dict(enumerate(e.args))) for e in reads
+            }
+            element = rewrite((element,), partial(_replaced, new))[0]
+
+    def is_through(self, read: Read) -> bool:
+        """Whether an element is read from an array with stores at a place known in the forward pass."""
+        return (
+            read.array not in self.kept
+            and _is_stored(read.array)
+            and any(p is not None for p in _placed(read, self.own))
+        )
+
+
 class _Parts(Replace):
     """Reads only parts of saved arrays where the indices are known in the forward pass: only these parts are
     saved."""
@@ -186,24 +219,15 @@ class _Parts(Replace):
             reads = [e for e in elements_of((*array.domain, *array.elements)) if isinstance(e, Read)]
             self.whole.update(set(arrays_read(array)) - {r.array for r in reads})
             for read in reads:
-                places.setdefault(read.array, set()).add(self.placed(read))
+                places.setdefault(read.array, set()).add(_placed(read, self.own))
         for array, found in places.items():
             if sum(_elements(_free(array, at)) for at in found) >= _elements(array.shape):
                 self.whole.add(array)
 
-    def placed(self, read: Read) -> tuple[Element | None, ...]:
-        """For each index of a read, itself if it is single and known in the forward pass, else None. Axes of
-        constant length are saved whole, not element by element."""
-        pairs = zip(read.args, read.array.shape, strict=True)
-        return tuple(i if self.is_single(i) and not _is_column(i, n) else None for i, n in pairs)
-
-    def is_single(self, index: Element) -> bool:
-        return not index.axes and self.own.issuperset(read_by((index,)))
-
     def element(self, element: Element) -> Element:
         if not isinstance(element, Read) or element.array not in self.kept - self.whole:
             return element
-        places = self.placed(element)
+        places = _placed(element, self.own)
         shape = _free(element.array, places)
         if len(shape) == len(places):
             return element
@@ -211,6 +235,31 @@ class _Parts(Replace):
         part = Map(shape, Read(element.array, tuple(next(free) if p is None else p for p in places)))
         self.made.add(part)
         return Read(part, tuple(i for i, p in zip(element.args, places, strict=True) if p is None))
+
+
+def _placed(read: Read, own: set[Array]) -> tuple[Element | None, ...]:
+    """For each index of a read, itself if it is single and known in the forward pass, that is computed from
+    `own`, else None. Axes of constant length are saved whole, not element by element."""
+
+    def is_single(index: Element) -> bool:
+        return not index.axes and own.issuperset(read_by((index,)))
+
+    pairs = zip(read.args, read.array.shape, strict=True)
+    return tuple(i if is_single(i) and not _is_column(i, n) else None for i, n in pairs)
+
+
+def _replaced(new: Mapping[Element, Element], element: Element) -> Element:
+    return new.get(element, element)
+
+
+def _is_stored(array: Array) -> bool:
+    """Whether an array is another one but for the elements where conditions hold."""
+    body = array.body if isinstance(array, Map) else None
+    if not isinstance(body, Select):
+        return False
+    while isinstance(body, Select):
+        body = body.otherwise
+    return isinstance(body, Read) and body.args == identity(array.shape) and body.array.rank == array.rank
 
 
 def _free(array: Array, places: Sequence[Element | None]) -> Shape:

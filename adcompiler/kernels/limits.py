@@ -43,7 +43,7 @@ INLINE_WIDTH = 60
 
 MOST_SWITCHES = 2  # conditions by which a loop is unswitched: each doubles the code
 
-MOST_STORES = 8  # stores of one iteration in a carried array that are followed: compile time is their square
+MOST_STORES = 24  # stores of one iteration in a carried array that are followed: compile time is their square
 MOST_CASES = 2  # conditions that are examined in both cases: each doubles the time of the proof
 
 MOST_PLACES = 8  # places in a row that are read beside each other: each is a case of the kernel
