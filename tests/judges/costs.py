@@ -12,10 +12,10 @@ from math import prod
 import numpy as np
 from judges.subject import GRADIENT, JOINT, PRODUCT, VALUE, Subject, UnknownError
 
-from adcompiler.ir.nodes import Accumulate, Call, Element, Read, Reduce, Select
+from adcompiler.ir.nodes import Accumulate, Call, Contraction, Element, Read, Reduce, Select
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import elements_of
-from adcompiler.kernels.emit.traffic import ONCE, Counted, Space, Work
+from adcompiler.kernels.emit.traffic import ONCE, Counted, Space, Work, is_exceptional
 from adcompiler.kernels.schedule.carried_updates import InPlace
 from adcompiler.kernels.schedule.numbers import stood
 from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence
@@ -58,9 +58,12 @@ def _counted(subject: Subject, what: str, scale: int) -> tuple[Timed, _Counted]:
 
 
 def work(subject: Subject, what: str, scale: int) -> float:
-    """Weighted operations, and elements that loops store or add up."""
+    """Weighted operations, selects, elements that loops store or add up, and tests of while loops. What runs
+    only if a number is not finite does not count."""
     timed, counted = _counted(subject, what, scale)
-    parts = [*map(counted.item, timed.items), counted.numbers(timed.rest)]
+    products = [t for t in timed.rest if isinstance(t.array, Contraction)]
+    usual = (item for item in (*timed.items, *products) if not is_exceptional(item.needed))
+    parts = [*map(counted.item, usual), counted.numbers(t for t in timed.rest if t not in products)]
     return counted.elements + sum(n * weight(op) for part in parts for (op, _), n in part.operations.items())
 
 

@@ -336,13 +336,13 @@ def predicted_time(made: Scheduled) -> Callable[[Sequence[int]], float]:
     def time(sizes: Sequence[int]) -> float:
         labels: defaultdict[Array, str] = defaultdict(lambda: str(len(labels)))
         counted = Counted(made.func, labels, sizes, {})
-        usual = (item for item in made.schedule.body if not _is_exceptional(item.needed))
+        usual = (item for item in made.schedule.body if not is_exceptional(item.needed))
         return sum(_nominal(counted.item(item)) for item in usual)
 
     return time
 
 
-def _is_exceptional(needed: Conditions) -> bool:
+def is_exceptional(needed: Conditions) -> bool:
     """Whether something runs only if a number is not finite (`passes/order/structural_zeros.py`)."""
     bounds = (c.args[-1] for c, holds in needed if not holds and c.args)
     return any(is_const(most, math.inf) for most in bounds)
