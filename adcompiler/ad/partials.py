@@ -166,8 +166,9 @@ def active_arrays(order: Iterable[Array], wanted: Sequence[Array]) -> set[Array]
 
 
 def linear_arrays(order: Iterable[Array], active: Collection[Array]) -> set[Array]:
-    """The arrays that are inputs, or sums and multiples of elements of such arrays. A cotangent that is zero
-    stays zero on its way through them: no factor is infinite. `order` has producers first."""
+    """The arrays that are inputs, or depend on such arrays with constants as derivatives: sums, multiples,
+    extrema of two numbers. A cotangent that is zero stays zero on its way through them, since no factor is
+    infinite. `order` has producers first."""
     linear: set[Array] = set()
     for array in order:
         if isinstance(array, Input) or (array in active and _is_linear(array, active, linear)):
@@ -176,7 +177,7 @@ def linear_arrays(order: Iterable[Array], active: Collection[Array]) -> set[Arra
 
 
 def _is_linear(array: Array, active: Collection[Array], linear: Collection[Array]) -> bool:
-    """Whether an array depends linearly, with constant factors, on other `linear` arrays."""
+    """Whether an array depends on other arrays that are `linear`, with constants as derivatives."""
     if not isinstance(array, Map | Accumulate) and not (isinstance(array, Reduce) and array.op == "sum"):
         return False
     moving: set[Element] = set()
@@ -194,4 +195,7 @@ def _is_linear(array: Array, active: Collection[Array], linear: Collection[Array
 
 
 def _is_finite(factor: Element) -> bool:
+    """Whether a derivative is a finite constant, or one of several."""
+    if isinstance(factor, Select):
+        return _is_finite(factor.then) and _is_finite(factor.otherwise)
     return isinstance(factor, Const) and isfinite(factor.value)

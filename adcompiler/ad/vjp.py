@@ -261,6 +261,8 @@ class _Body:
         pending = [Contribution(g, *c) for g, c in joined([(c.guard, (c.scope, c.value)) for c in pending])]
         guard = either(c.guard for c in pending)
         scope = element.axes | guard.axes
+        if self.leaves(element, guard) and all(scope <= c.scope for c in pending):
+            return [self.outside(guard, pending, element)]
         if all(scope <= c.scope for c in pending):
             groups = [(guard, pending)]
         else:
@@ -269,6 +271,19 @@ class _Body:
                 by_guard[c.guard].append(c)
             groups = list(by_guard.items())
         return [self.gathered(guard, group, element) for guard, group in groups]
+
+    def leaves(self, element: Element, guard: Element) -> bool:
+        """Whether contributions are summed over axes of their guard before they pass an element: if it has
+        axes that the guard lacks, it takes less time to find out where the guard holds at all."""
+        return not isinstance(element, Read) and bool(guard.axes - element.axes and element.axes - guard.axes)
+
+    def outside(self, guard: Element, pending: list[Contribution], element: Element) -> Contribution:
+        """The sum of contributions over all axes on which an element does not depend."""
+        total = self.gathered(TRUE, pending, element)
+        kept, gone = sorted(guard.axes & element.axes), sorted(guard.axes - element.axes)
+        body = self.renamed(select(guard, ONE, neutral("max", "i64")), (*kept, *gone))
+        anywhere = Read(Reduce("max", self.sizes(kept), self.sizes(gone), body), tuple(map(Index, kept)))
+        return total._replace(guard=apply("greater", anywhere, ZERO))
 
     def gathered(self, guard: Element, group: list[Contribution], element: Element) -> Contribution:
         """The sum of a group under `guard`: first within each scope, then over axes."""

@@ -23,6 +23,11 @@ MOST_REPEATED = 12
 # The same over two long axes or more, which a third one repeats: an array is filled once for many passes.
 MOST_REPEATED_PAIRS = 6
 
+# The same of an element that one reader needs at several places, such as the neighbours of a point, together:
+# an array costs a store and a pass.
+MOST_REPEATED_BESIDE = 64
+LEAST_REPEATED = 6  # operations of an element for which its places are counted: compile time
+
 MOST_SUM_TERMS = 16  # terms of a sum that are compared with each other: compile time is the square
 
 # Elements of an axis that is written out: coordinates of points, colours, quaternions; code grows.
@@ -66,4 +71,6 @@ FEWEST_SPLIT_ITERATIONS = 16  # iterations from which a nest before the loop pay
 # Stores of an iteration in one array that are compared with each other: compile time is the square.
 MOST_STORES = 32
 
+# Selections between sums of one array that are looked through: those of stores may be twice as many for each.
+MOST_SELECTED_SUMS = 1024
 MOST_SUMMED_STORES = 150  # stores of an iteration in one array that are looked through: compile time

@@ -146,6 +146,22 @@ def test_sums_and_multiples_need_no_guard():
         backends(joint, args)
 
 
+def test_a_guard_is_reduced_before_elements_with_other_axes():
+    """Where a layer of maxima reads another one, the sum over the outer layer ends before the inner maximum:
+    it has no condition on the inner layer, and is a product of matrices."""
+    text = """
+        func @layers(%x: f64[n, h], %w: f64[h, g]) -> (%r: f64) {
+          %0 = reduce sum (i < n, j < g | k < h) { maximum(%x[i, k] * 3.0, 0.0) * %w[k, j] }
+          %r = reduce sum (| i < n, j < g) { maximum(%0[i, j], 0.0) ** 2.0 }
+        }"""
+    args = np.array([[1.0, -1.0, 0.5], [0.0, 2.0, -1.0]]), np.array([[1.0, -1.0], [0.5, -2.0], [-1.0, -3.0]])
+    (_, joint), (_, second) = orders(program(text), 2)
+    extrema = [a for a in arrays_of(joint.roots) if isinstance(a, Reduce) and a.op == "max"]
+    assert all(len(a.domain) < 3 for a in extrema)
+    for func in (joint, second):
+        backends(func, args)
+
+
 def test_equal_values_in_different_branches_have_one_guard():
     """A store at [2, 3] in both branches of a condition leaves the rest as it is."""
     row, column, branch = (apply("equal", Index(k), const(k + 2, "i64")) for k in range(3))

@@ -115,3 +115,19 @@ def test_what_is_read_and_what_is_zero():
     support = Zeros().support(product.body)
     assert support.region == {(Index(1), Index(2)): -1}  # i < j
     assert len(support.finite) == 1
+
+
+def test_bounds_of_sums_over_several_axes():
+    """Such a sum is no larger than its largest term times the number of terms; products have two operands."""
+    func = program("""
+        func @f(%x: f64[n, m, l], %y: f64[n]) -> (%r: f64[n]) {
+          %s = reduce sum (i < n | j < m, k < l) { %x[i, j, k] }
+          %r = reduce sum (i < n | j < n) { select(j < i, %y[i], 0.0) * %s[j] }
+        }""")
+    support = Zeros().support(func.results[0].body)
+    assert support.region == {(Index(1), Index(0)): -1}  # j < i
+    (bound,) = support.finite
+    operations = [
+        e for e in postorder((bound,), lambda e: e.args) if isinstance(e, Apply) and e.op == "multiply"
+    ]
+    assert [len(e.args) for e in operations] == [2, 2]

@@ -10,13 +10,15 @@ arrays read by a loop are kept where such lengths read them: the loop's body rea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Any
 
-from adcompiler.analysis.affine import shifted
+from adcompiler.analysis.affine import linear, shifted
 from adcompiler.ir.loop import Item
-from adcompiler.ir.nodes import Array, Const, Contraction, Element, Func, Index, Map, Read, is_const
+from adcompiler.ir.nodes import Apply, Array, Const, Contraction, Element, Func, Index, Map, Read, is_const
+from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import (
     Rewriter,
     arrays_of,
@@ -30,6 +32,9 @@ from adcompiler.ir.walk import (
     with_elements,
 )
 from adcompiler.ops.costs import costly, is_costly
+from adcompiler.passes.limits import LEAST_REPEATED, MOST_REPEATED_BESIDE
+
+Places = dict[Array, set[tuple[Element, ...]]]
 
 
 def inline(func: Func) -> Func:
@@ -72,13 +77,17 @@ class _Inline(Rewriter):
 
     def _stored(self, arrays: Iterable[Array]) -> Iterator[Array]:
         """The costly maps that some array reads at other places than its own point."""
+        found = _Repeated()
         for array in arrays:
             points, elements = _points(array), elements_of(array.elements)
-            reads = [e for e in elements if isinstance(e, Read) and self.cost.get(e.array)]
-            yield from (e.array for e in reads if _is_beside(e))
+            reads = [e for e in elements if isinstance(e, Read)]
+            dear = [e for e in reads if self.cost.get(e.array)]
+            yield from (e.array for e in dear if _is_beside(e))
             if isinstance(array, Map):
-                own = any(map(is_costly, elements)) or any(self.inlines(e, points) for e in reads)
+                own = any(map(is_costly, elements)) or any(self.inlines(e, points) for e in dear)
                 self.cost[array] = array.rank > 0 and own
+            inlined = [e for e in reads if isinstance(e.array, Map) and self.inlines(e, points)]
+            yield from found.by(array, elements, inlined)
 
     @property
     def became(self) -> tuple[dict[Any, Any], ...]:
@@ -127,6 +136,45 @@ class _Inline(Rewriter):
         pairs = points < inf and sum(not isinstance(n, Const) for n in read.array.shape) > 1
         cheap = not self.cost.get(read.array, True) and (plain or own >= points or _reads_one(read.array))
         return (cheap or (plain and (own >= points or pairs))) and not is_number(read.array)
+
+
+class _Repeated:
+    """Finds the arrays whose simple operations readers would repeat at many places, as those of a stencil at
+    each of its neighbours; also through other arrays that are inlined."""
+
+    def __init__(self) -> None:
+        self.work: dict[Array, int] = {}  # simple operations of an element
+        self.places: dict[Array, Places] = {}  # those at which an element needs other arrays
+        self.found: set[Array] = set()
+
+    def by(self, array: Array, elements: Sequence[Element], inlined: Sequence[Read]) -> Iterator[Array]:
+        """The arrays that one reader repeats, of which it would inline some reads."""
+        inlined = [e for e in inlined if e.array not in self.found]
+        places: Places = defaultdict(set)
+        for read in inlined:
+            there = dict(enumerate(read.args))
+            if self.work.get(read.array, 0) >= LEAST_REPEATED:
+                places[read.array].add(_place(read.args, {}))
+            for other, each in self.places.get(read.array, {}).items():
+                places[other].update(_place(place, there) for place in each)
+        for other, each in places.items():
+            if (len(each) - 1) * self.work[other] > MOST_REPEATED_BESIDE and other not in self.found:
+                self.found.add(other)
+                yield other
+        if _is_element(array):
+            own = sum(isinstance(e, Apply) and is_float(e.dtype) for e in elements)
+            self.work[array] = own + sum(self.work.get(a, 0) for a in {e.array for e in inlined} - self.found)
+            self.places[array] = {a: each for a, each in places.items() if a not in self.found}
+
+
+def _place(indices: Iterable[Element], at: Mapping[int, Element]) -> tuple[Element, ...]:
+    """A place in one form, with axes at other places."""
+    return tuple(linear(substitute(i, at)).element() for i in indices)
+
+
+def _is_element(array: Array) -> bool:
+    """Whether an array is computed element by element, at several points."""
+    return isinstance(array, Map) and _points(array) > 0
 
 
 def _is_beside(read: Read) -> bool:

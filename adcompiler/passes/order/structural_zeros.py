@@ -28,7 +28,7 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import elements_of
-from adcompiler.ops.build import apply
+from adcompiler.ops.build import apply, product
 from adcompiler.passes.limits import MOST_LOOKED_THROUGH
 
 SIGNS = ("negative", "abs", "strict")
@@ -136,7 +136,8 @@ class Zeros:
             case Read(array=Map() as array) if depth < MOST_LOOKED_THROUGH:
                 return self.magnitude(array.body, depth + 1)
             case Read(array=Reduce(op="sum") as array) if depth < MOST_LOOKED_THROUGH:
-                return _combined("multiply", (*_counts(array), self.magnitude(array.body, depth + 1)))
+                terms = product(apply(array.dtype, n) for n in array.reduced)
+                return _combined("multiply", (terms, self.magnitude(array.body, depth + 1)))
         return None
 
 
@@ -147,11 +148,6 @@ def _either(a: Support, b: Support) -> Support:
 def _combined(op: str, parts: Sequence[Element | None]) -> Element | None:
     known = [p for p in parts if p is not None]
     return apply(op, *known) if len(known) == len(parts) else None
-
-
-def _counts(array: Reduce) -> list[Element]:
-    """The number of terms of a sum, axis by axis."""
-    return [apply(array.dtype, n) for n in array.reduced]
 
 
 def _largest(array: Input) -> Element:

@@ -67,7 +67,7 @@ from adcompiler.ops.build import apply
 from adcompiler.ops.costs import costly
 from adcompiler.passes.algebra.fold import folded
 from adcompiler.passes.arrays.prune import alone
-from adcompiler.passes.limits import MOST_SUMMED_STORES
+from adcompiler.passes.limits import MOST_SELECTED_SUMS, MOST_SUMMED_STORES
 
 
 def sums(func: Func) -> Func:
@@ -311,6 +311,7 @@ class _Addend:
 
     def __init__(self, slot: Array, dependent: Collection[Array]) -> None:
         self.slot, self.dependent, self.own = slot, dependent, element_of(slot)
+        self.left = MOST_SELECTED_SUMS
 
     def of(self, body: Element, pins: Pins = MappingProxyType({}), stores: int = 0) -> list[Element] | None:
         """The terms of `body` beside the slot's own element, if that is one of them, or of the sums between
@@ -324,7 +325,8 @@ class _Addend:
                 added = self.added(body)
                 terms = None if added is None else self.of(added[0], pins, stores)
                 return None if added is None or terms is None else [*terms, added[1]]
-            case Select(guard=guard) if not self.reads(guard):
+            case Select(guard=guard) if self.left and not self.reads(guard):
+                self.left -= 1
                 return self.selected(body, pins, stores)
         return None
 

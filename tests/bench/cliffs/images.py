@@ -276,6 +276,69 @@ def audio(xp: Any, x: Any, k: Any, W: Any, y: Any) -> Any:
     return xp.mean((xp.tanh(z) @ W - y) ** 2)
 
 
+# -- a filter of nine coefficients, by loops -----------------------------------------------------------
+
+FILTER = """
+def filtered(u: f64[n, m], k: f64[3, 3], t: f64[n, m]):
+    out = zeros((n, m))
+    for i in range(1, n - 1):
+        for j in range(1, m - 1):
+            s = 0.0
+            for a in range(3):
+                for b in range(3):
+                    s += k[a, b] * u[i + a - 1, j + b - 1]
+            out[i, j] = s
+    return sum((out - t)**2)
+"""
+
+
+def pixels(rng: np.random.Generator, n: int, m: int) -> Arguments:
+    return rng.standard_normal((n, m)), rng.standard_normal((3, 3)), rng.standard_normal((n, m))
+
+
+def filtered(xp: Any, u: Any, k: Any, t: Any) -> Any:
+    n, m = u.shape[0] - 2, u.shape[1] - 2
+    out = sum(k[a, b] * u[a : a + n, b : b + m] for a in range(3) for b in range(3))
+    border = xp.sum(t**2) - xp.sum(t[1:-1, 1:-1] ** 2)
+    return border + xp.sum((out - t[1:-1, 1:-1]) ** 2)
+
+
+# -- a convolution by loops, with a window of any length, and padding ----------------------------------
+
+PADDED = """
+def padded(x: f64[c, h, w], k: f64[o, c, m, m], y: f64[o, h, w]):
+    z = zeros((o, h, w))
+    p = m // 2
+    for a in range(o):
+        for i in range(h):
+            for j in range(w):
+                acc = 0.0
+                for b in range(c):
+                    for u in range(m):
+                        for v in range(m):
+                            ii, jj = i + u - p, j + v - p
+                            if ii >= 0 and ii < h and jj >= 0 and jj < w:
+                                acc += x[b, ii, jj] * k[a, b, u, v]
+                z[a, i, j] = acc
+    return sum((z - y)**2)
+"""
+
+
+def borders(rng: np.random.Generator, c: int, o: int, m: int, h: int, w: int) -> Arguments:
+    return (
+        rng.standard_normal((c, h, w)), rng.standard_normal((o, c, m, m)) / m,
+        rng.standard_normal((o, h, w)),
+    )  # fmt: skip
+
+
+def padded(xp: Any, x: Any, k: Any, y: Any) -> Any:
+    p = k.shape[2] // 2
+    c, h, w = x.shape
+    rows = xp.concatenate([xp.zeros((c, p, w)), x, xp.zeros((c, p, w))], 1)
+    whole = xp.concatenate([xp.zeros((c, h + 2 * p, p)), rows, xp.zeros((c, h + 2 * p, p))], 2)
+    return xp.sum((correlate(xp, whole[None], k)[0] - y) ** 2)
+
+
 PROGRAMS = (
     Program("convolution-2d", CONVOLUTION, (3, 8, 48, 48), (2, 2, 5, 4), channels, (0, 1, 2), convolution),
     Program("conv-network", NETWORK, (8, 1, 20, 6, 10), (2, 2, 8, 2, 3), batch, (2, 3, 4), network),
@@ -284,5 +347,7 @@ PROGRAMS = (
     Program("optical-flow", FLOW, (150, 150), (4, 5), frames, (0, 1, 4), flow),
     Program("deblur", DEBLUR, (96, 96, 7), (6, 5, 3), blurred, (0, 1), deblur),
     Program("ray-march", RAYS, (24, 500, 40), (3, 2, 3), scene, (0, 1), rays),
+    Program("filter-loops", FILTER, (150, 150), (4, 5), pixels, (0, 1), filtered),
+    Program("padded-loops", PADDED, (4, 6, 5, 32, 32), (2, 2, 3, 4, 5), borders, (0, 1), padded),
     Program("strided-audio", AUDIO, (1000, 2, 9, 16), (3, 2, 3, 2), sound, (0, 1, 2), audio),
 )  # fmt: skip

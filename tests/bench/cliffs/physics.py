@@ -348,6 +348,34 @@ def reaction(xp: Any, y: Any, k: Any, seen: Any, dt: Any) -> Any:
     return xp.steps(step, (y, xp.sum(0 * y)), (seen,), len(seen))[0][1]
 
 
+# -- accelerations of bodies, by loops -----------------------------------------------------------------
+
+FORCES = """
+def forces(x: f64[n, d], m: f64[n], seen: f64[n, d]):
+    out = zeros((n, d))
+    for i in range(n):
+        for j in range(n):
+            if i != j:
+                r2 = 0.01
+                for k in range(d):
+                    r2 += (x[i, k] - x[j, k])**2
+                w = m[j] * r2**-1.5
+                for k in range(d):
+                    out[i, k] += w * (x[j, k] - x[i, k])
+    return sum((out - seen)**2)
+"""
+
+
+def bodies(rng: np.random.Generator, n: int) -> Arguments:
+    return rng.standard_normal((n, 3)), rng.uniform(0.5, 1.5, n), rng.standard_normal((n, 3))
+
+
+def forces(xp: Any, x: Any, m: Any, seen: Any) -> Any:
+    d = x[None, :, :] - x[:, None, :]
+    w = m * (xp.sum(d**2, 2) + 0.01) ** -1.5
+    return xp.sum((xp.sum(w[:, :, None] * d, 1) - seen) ** 2)
+
+
 PROGRAMS = (
     Program("wave", WAVE, (64, 50), (5, 3), membrane, (0, 1), wave),
     Program("gray-scott", GRAY_SCOTT, (64, 64, 50), (3, 4, 2), dish, (0, 1, 3, 4), gray_scott),
@@ -356,6 +384,7 @@ PROGRAMS = (
     Program("orbits", ORBITS, (16, 50), (3, 2), planets, (0, 1, 2), orbits),
     Program("molecule", MOLECULE, (150,), (5,), protein, (0, 2, 4, 5), molecule),
     Program("spins", SPINS, (300,), (4,), lattice, (0, 1, 2), spins),
+    Program("forces-loops", FORCES, (200,), (3,), bodies, (0, 1), forces),
     Program("relaxation", RELAXATION, (40, 20), (4, 2), sources, (0,)),
     Program("reaction", REACTION, (200,), (2,), chemistry, (0, 1), reaction),
 )  # fmt: skip
