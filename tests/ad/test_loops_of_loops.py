@@ -81,3 +81,24 @@ def test_sums_of_products_with_inner_loops(x):
                 w = tanh(s)
         return s"""
     adc.check_grad(adc.compile(source, backend="numpy"), np.array(x), 0.4, 3)
+
+
+SHARED = {
+    "a part of an array": "x[1:] *= max(y[-1, -1], 0.1)",
+    "an element, then all": "x[0] += 0.1 * y[1, 0]\n            x *= 0.1 * y[1, 0]",
+    "a row": "x[1:] *= y[0, 1:]",
+}
+
+
+@pytest.mark.parametrize("statement", SHARED.values(), ids=SHARED)
+def test_sums_that_are_added_at_places(statement):
+    """The gradient of y[-1, -1] adds up a sum in each iteration, at one place of an array."""
+    source = f"""
+    def f(x: f64[n], y: f64[m, n]):
+        s = 0.0
+        for v in x:
+            s += 0.5 * v
+            {statement}
+        return s + sum(x)"""
+    x, y = np.array([0.6, 0.3, -0.7]), np.array([[0.3, 0.5, -0.7], [0.4, -0.2, 0.8]])
+    adc.check_grad(adc.compile(source, backend="numpy"), x, y, order=2)

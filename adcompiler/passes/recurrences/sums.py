@@ -95,7 +95,7 @@ def _split(loop: Loop) -> list[Array]:
     added |= least
     while True:
         rest = [c for c in body.carried if c not in added]
-        decided = {c: _decided(_terms(e), slots) for c, e in added.items()}
+        decided = {c: _decided(_terms(e, c.slot.rank), slots) for c, e in added.items()}
         parts = dict.fromkeys(a for found in decided.values() for a in found)
         outs = (*body.outs, *(a for a in parts if a not in body.outs))
         taken = reached((*(c.result for c in rest), *outs), slots)
@@ -115,8 +115,8 @@ def _split(loop: Loop) -> list[Array]:
     every: dict[Array, Array] = {row: whole for whole, row in body.rows}
     every |= {a: stack for a, stack in zip(outs, built.outs, strict=True) if a in parts}
     every[body.step] = Map((loop.length,), Index(0) if not is_const(loop.length, 1) else const(0, "i64"))
-    added = {c: _sliced(a, every) for c, a in added.items()}
-    read = [a for a in read_by(e for a in added.values() for e in _terms(a)) if a not in every]
+    added = {c: _at_places_of(_sliced(a, every), every) for c, a in added.items()}
+    read = [a for a in read_by(e for c, a in added.items() for e in _terms(a, c.slot.rank)) if a not in every]
     iterations = batch(read, every, (loop.length,))
     every |= {old: new for old, new in zip(read, iterations, strict=True) if new is not old}
     totals = {
@@ -189,7 +189,7 @@ def _collected(total: Carried, element: Element, found: Iterable[Array], body: B
     largest row: these are collected over all iterations. A sum of outer products, or of products of
     matrices, becomes a matrix product."""
     largest = max((row.rank for _, row in body.rows), default=-1)
-    sums, terms = _sums_of(element), _terms(element)
+    sums, terms = _sums_of(element, total.slot.rank), _terms(element, total.slot.rank)
     if any(isinstance(s, Accumulate) for s in sums):
         return False
     depth = min(len(e.axes) for e in terms) if sums else total.slot.rank
@@ -198,25 +198,27 @@ def _collected(total: Carried, element: Element, found: Iterable[Array], body: B
     return small and quick and all(is_float(a.dtype) and not lengths_read(a) for a in found)
 
 
-def _terms(element: Element) -> list[Element]:
+def _terms(element: Element, rank: int) -> list[Element]:
     """The elements of the sums and scatters that an element adds, else the element itself."""
-    return [e for s in _sums_of(element) for e in s.elements] or [element]
+    return [e for s in _sums_of(element, rank) for e in s.elements] or [element]
 
 
-def _sums_of(element: Element) -> list[Reduce | Accumulate]:
+def _sums_of(element: Element, rank: int) -> list[Reduce | Accumulate]:
     """The sums and scatters that an element adds, over its own axes in their order; none if it adds anything
     else."""
-    found = [_whole_sum(e) for e in operands(element, "add")]
+    found = [_whole_sum(e, rank) for e in operands(element, "add")]
     return [s for s in found if s is not None] if None not in found else []
 
 
-def _whole_sum(element: Element) -> Reduce | Accumulate | None:
+def _whole_sum(element: Element, rank: int) -> Reduce | Accumulate | None:
     """The sum or scatter whose elements an element is, over its own axes in their order. One that counts only
     under a condition has it for each of its terms."""
     match element:
         case Select(otherwise=zero) if is_const(zero, 0):
-            whole = _whole_sum(element.then)
+            whole = _whole_sum(element.then, rank)
             return None if whole is None else _under(element.guard, whole)
+        case Read(array=array) if array.rank < rank:
+            return None  # the same number along an axis
         case Read(array=Accumulate() as array, args=args) if args == identity(array.shape):
             return array
         case Read(array=Reduce(op="sum") as array, args=args):
@@ -281,7 +283,7 @@ def _added_in(term: Element) -> list[Element]:
     """The sums that a term reads the sum of, as of an inner loop with several statements; else the term."""
     if isinstance(term, Read) and isinstance(term.array, Map) and term.args == identity(term.array.shape):
         parts = operands(term.array.body, "add")
-        if all(_whole_sum(p) is not None for p in parts):
+        if all(_whole_sum(p, term.array.rank) is not None for p in parts):
             return parts
     return [term]
 
@@ -466,7 +468,7 @@ def total(init: Array, added: Element, length: Element, found: Mapping[Array, Ar
 
 def _by_place(added: Element) -> list[Element]:
     """The terms of an addend that are added at one place an iteration, and the sum of the others."""
-    terms = [t for term in operands(added, "add") for t in _terms_at_places(term)]
+    terms = operands(added, "add")
     placed = [t for t in terms if _has_place(t)]
     others = [t for t in terms if t not in placed]
     return [*placed, *([reduce(partial(apply, "add"), others)] if others else [])]
@@ -477,18 +479,23 @@ def _has_place(term: Element) -> bool:
     return any(scalar_ties(c) for c in guarded(term)[0])
 
 
-def _terms_at_places(term: Element) -> list[Element]:
-    """The terms of an array of which each is zero but at a place, for a read of the whole array."""
-    match term:
-        case Read(array=Map(body=body) as array, args=args) if args == identity(array.shape):
-            terms = operands(body, "add")
-            return terms if all(map(_has_place, terms)) else [term]
-    return [term]
+def _at_places_of(added: Element, places: Mapping[Array, Array]) -> Element:
+    """An addend with the terms of arrays that are zero but at a place, unless an array has `places`:
+    it is known over all iterations."""
+
+    def terms(term: Element) -> list[Element]:
+        match term:
+            case Read(array=Map(body=body) as array, args=args) if args == identity(array.shape):
+                parts = operands(body, "add")
+                return parts if array not in places and all(map(_has_place, parts)) else [term]
+        return [term]
+
+    return reduce(partial(apply, "add"), [t for term in operands(added, "add") for t in terms(term)])
 
 
 def _summed(shape: Shape, added: Element, length: Element, found: Mapping[Array, Array]) -> Array:
-    sums = [] if is_const(length, 1) else _sums_of(added)
-    if sums and all(s.rank == len(shape) for s in sums):
+    sums = [] if is_const(length, 1) else _sums_of(added, len(shape))
+    if sums:
         totals = [_over_iterations(s, length, found) for s in sums]
         reads: list[Element] = [Read(total, identity(shape)) for total in totals]
         return closed(shape, reduce(lambda a, b: apply("add", a, b), reads))
