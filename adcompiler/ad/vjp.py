@@ -34,6 +34,7 @@ from adcompiler.ad.loops import reverse
 from adcompiler.ad.partials import active_arrays, differentiable, linear_arrays, partial, times
 from adcompiler.ad.products import attaining, factor
 from adcompiler.ad.read_inverse import invert
+from adcompiler.analysis.loop_order import is_short
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -275,7 +276,9 @@ class _Body:
     def leaves(self, element: Element, guard: Element) -> bool:
         """Whether contributions are summed over axes of their guard before they pass an element: if it has
         axes that the guard lacks, it takes less time to find out where the guard holds at all."""
-        return not isinstance(element, Read) and bool(guard.axes - element.axes and element.axes - guard.axes)
+        sides = guard.axes - element.axes, element.axes - guard.axes
+        are_long = (any(not is_short(self.domain[k]) for k in side) for side in sides)
+        return not isinstance(element, Read) and all(are_long)
 
     def outside(self, guard: Element, pending: list[Contribution], element: Element) -> Contribution:
         """The sum of contributions over all axes on which an element does not depend."""

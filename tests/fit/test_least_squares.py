@@ -87,6 +87,8 @@ def test_refusals():
             adc.least_squares(smooth, np.ones(5), **{"args": (y, 1.0), **keywords})
     with pytest.raises(adc.Error, match="the Jacobian of f is not finite at the start"):
         adc.least_squares(adc.compile("def f(x): return sqrt(x)"), 0.0)
-    loops = adc.compile("def f(x):\n    for i in range(len(x)):\n        x[i] = x[i]**2\n    return x")
+    loops = adc.compile(
+        "def f(x):\n    for i in range(1, len(x)):\n        x[i] = x[i]**2 + x[i - 1]\n    return x"
+    )
     with pytest.raises(adc.LimitError, match="would have 144000000 entries"):
         adc.least_squares(loops, np.ones(12000))

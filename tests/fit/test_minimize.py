@@ -75,7 +75,8 @@ def test_containers_nest_like_the_start():
         params = adc.minimize(f, start, (2.0,), method, bounds=bounds).params
         assert params["a"] == pytest.approx(np.full(3, 2), abs=1e-3)
         assert params["a"].dtype == np.float32
-        assert (params["b"], params["k"]) == pytest.approx((0.5, 1), abs=1e-3)
+        # An interior point method stops near the bounds: how near depends on float32 and the processor.
+        assert (params["b"], params["k"]) == pytest.approx((0.5, 1), abs=5e-3)
     record = np.zeros((), [("a", "f4"), ("b", "f8", (2,))])[()]
     g = adc.compile("def g(p): return (p.a - 1)**2 + sum((p.b - 3)**2)", backend="numpy")
     for method in ("BFGS", "Newton-CG", "trust-exact"):
