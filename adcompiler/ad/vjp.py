@@ -163,6 +163,11 @@ def _shared(shape: Shape, element: Element) -> Element:
     return separate(element, shape)
 
 
+def _holding(condition: Element, shape: Shape, lengths: Shape) -> Reduce:
+    """Positive numbers where a condition holds at some point along more axes of these lengths."""
+    return Reduce("max", shape, lengths, select(condition, ONE, neutral("max", "i64")))
+
+
 def _of_transposed(read: Read) -> Read:
     """A read of a transpose as a read of the array that it transposes."""
     while isinstance(made := read.array, Map) and isinstance(made.body, Read):
@@ -284,8 +289,8 @@ class _Body:
         """The sum of contributions over all axes on which an element does not depend."""
         total = self.gathered(TRUE, pending, element)
         kept, gone = sorted(guard.axes & element.axes), sorted(guard.axes - element.axes)
-        body = self.renamed(select(guard, ONE, neutral("max", "i64")), (*kept, *gone))
-        anywhere = Read(Reduce("max", self.sizes(kept), self.sizes(gone), body), tuple(map(Index, kept)))
+        holds = _holding(self.renamed(guard, (*kept, *gone)), self.sizes(kept), self.sizes(gone))
+        anywhere = Read(holds, tuple(map(Index, kept)))
         return total._replace(guard=apply("greater", anywhere, ZERO))
 
     def gathered(self, guard: Element, group: list[Contribution], element: Element) -> Contribution:
@@ -343,8 +348,7 @@ class _Body:
 
             def any_of(element: Element) -> Element:
                 holds = both(inverse.inside, substitute(element, places | free))
-                body = select(holds, ONE, neutral("max", "i64"))
-                return Read(Reduce("max", shape, self.sizes(gone), body), identity(shape))
+                return Read(_holding(holds, shape, self.sizes(gone)), identity(shape))
 
             there = pinned(guard, {k: self.domain[k] for k in gone}) if inverse.inside is TRUE else None
             if there is None or read.array in self.linear:

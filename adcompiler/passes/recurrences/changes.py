@@ -48,7 +48,7 @@ class _Changes:
             if isinstance(body.array, Map) and body.array in self.dependent:
                 return self.of(body.array.body, guard)
         if (apart := separated(body)) is not None and self.reads(apart.before):
-            body = select(apart.ties, apply("add", apart.there, apart.sums), apart.before)
+            body = apart.stored(apart.there)
         if not isinstance(body, Select) or self.reads(body.guard) or not self.reads(body.otherwise):
             return [(guard, body)]
         then = self.of(body.then, within(guard, body.guard))
@@ -72,6 +72,10 @@ class Separated(NamedTuple):
     there: Element
     sums: Element
     before: Read
+
+    def stored(self, there: Element) -> Element:
+        """The element as one that is stored; `there` is the value that gets the sums."""
+        return select(self.ties, apply("add", there, self.sums), self.before)
 
 
 def separated(body: Element) -> Separated | None:

@@ -12,9 +12,8 @@ from typing import NamedTuple
 from adcompiler.analysis.affine import Linear, linear
 from adcompiler.analysis.predicates import scalar_ties
 from adcompiler.ir.bodies import Body, Carried, Replace, dependents, roots_of, with_roots
-from adcompiler.ir.nodes import Array, Element, Map, Read, Size, select
+from adcompiler.ir.nodes import Array, Element, Map, Read, Size
 from adcompiler.ir.walk import operands, substitute
-from adcompiler.ops.build import apply
 from adcompiler.passes.algebra.fold import folded
 from adcompiler.passes.recurrences.changes import changes, separated
 
@@ -68,7 +67,7 @@ class _Initial(Replace):
 
     def element(self, element: Element) -> Element:
         if (apart := separated(element)) is not None and apart.before.array in self.places:
-            return select(apart.ties, apply("add", self.element(apart.there), apart.sums), apart.before)
+            return apart.stored(self.element(apart.there))
         while isinstance(element, Read) and self.is_early(element):
             if element.array in self.inits:
                 return Read(self.inits[element.array], element.args)

@@ -189,8 +189,6 @@ def _stored(init: Array, stores: Sequence[_Store], length: Element, every: Mappi
 
 def _stores_of(carried: Carried, body: Body, inside: set[Array]) -> list[_Store] | None:
     """The stores of an iteration, those that hold last first; None if it does anything else."""
-    if not carried.slot.rank or not isinstance(carried.result, Map):
-        return None
     pairs = changes(carried)
     if pairs is None:
         return None
