@@ -88,7 +88,7 @@ FAULTS = (
     Fault("passes/arrays/prune", "{c.slot for c in small.carried} <= {c.slot for c in large.carried}",
           "True"),
     Fault("passes/order/triangles", "const(most + 1,", "const(most,"),
-    Fault("passes/recurrences/sums", 'return x, apply("negative", y)', "return x, y"),
+    Fault("passes/recurrences/updates", 'return x, apply("negative", y)', "return x, y"),
     Fault("passes/recurrences/checkpoint", 'apply("add", done, Read(local, ()))', "Read(local, ())"),
     Fault("ad/final_reads", "* side.sign - linear_constant(1)", "* side.sign"),
     # lowering

@@ -30,13 +30,13 @@ from adcompiler.passes.recurrences.accumulators import accumulators
 from adcompiler.passes.recurrences.distribute import distribute
 from adcompiler.passes.recurrences.last_iterations import last_iterations
 from adcompiler.passes.recurrences.loop_invariant import hoist_loop_invariants
+from adcompiler.passes.recurrences.reductions import reductions
 from adcompiler.passes.recurrences.stores import stores
-from adcompiler.passes.recurrences.sums import sums
 
 Pass = Callable[[Func], Func]
 
 # Where a loop stores in an array no more, what it reads of it may be what it adds.
-SIMPLIFY: tuple[Pass, ...] = (fold, stabilised, sums, stores, sums, last_iterations, prune)
+SIMPLIFY: tuple[Pass, ...] = (fold, stabilised, reductions, stores, reductions, last_iterations, prune)
 OPTIMISE: tuple[Pass, ...] = (
     *(inline_rules, searches, accumulators, strict, pick),
     *(fold, prune, inline, contract, transpose, fold, prune),

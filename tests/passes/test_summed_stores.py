@@ -9,7 +9,7 @@ import pytest
 
 import adcompiler as adc
 from adcompiler.passes.limits import MOST_SELECTED_SUMS
-from adcompiler.passes.recurrences.sums import _Addend
+from adcompiler.passes.recurrences.updates import _Terms
 
 BEAM = """
 def beam(stiffness: f64[m], load: f64[n]):
@@ -25,14 +25,14 @@ def beam(stiffness: f64[m], load: f64[n]):
 
 def test_the_search_for_what_stores_add_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = 0
-    selected = _Addend.selected
+    selected = _Terms.selected
 
-    def counted(self: _Addend, *args: Any) -> Any:
+    def counted(self: _Terms, *args: Any) -> Any:
         nonlocal calls
         calls += 1
         return selected(self, *args)
 
-    monkeypatch.setattr(_Addend, "selected", counted)
+    monkeypatch.setattr(_Terms, "selected", counted)
     f = adc.compile(BEAM, backend="numpy")
     adc.check_grad(f, np.array([0.5, 0.7, 0.6]), np.linspace(0.1, 1.0, 8))
     assert calls <= 64 * MOST_SELECTED_SUMS
