@@ -270,7 +270,7 @@ class _Reads(LoopRewriter):
         if array in self.rows:
             array, number = self.rows[array]
             args = (number, *args)
-        if array not in self.sources and isinstance(array, Map) and isinstance(array.body, Read):
+        while array not in self.sources and isinstance(array, Map) and isinstance(array.body, Read):
             whole, places = array.body, dict(enumerate(args))
             array, args = whole.array, tuple(substitute(i, places) for i in whole.args)
         for source in self.sources.get(array, ()):
@@ -282,8 +282,8 @@ class _Reads(LoopRewriter):
 
     def is_known(self, array: Array) -> bool:
         """Whether an array, or one of which it is a slice, has sources."""
-        if isinstance(array, Map) and isinstance(array.body, Read) and array.body.array in self.sources:
-            return True
+        while array not in self.sources and isinstance(array, Map) and isinstance(array.body, Read):
+            array = array.body.array
         return array in self.rows or array in self.sources
 
     def results(self, loop: Loop) -> Sequence[Array]:

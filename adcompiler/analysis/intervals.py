@@ -47,18 +47,16 @@ def never_negative(form: Linear, ranges: Ranges, facts: Iterable[Linear]) -> boo
         m for m in _moduli(form) if never_negative(linear(m) - linear_constant(1), ranges, known)
     )
     for one in (form, *(form - fact for fact in facts if _is_akin(form, fact))):
-        low = lowest(one, ranges, positive)
-        if low is None:
-            continue
-        for least in (low, *_without_maxima(low)):
-            if _is_nonnegative(least):
-                return True
-            for fact in known:
-                if not _is_akin(least, fact):
-                    continue
-                bound = lowest(least - fact, ranges, positive)
-                if bound is not None and _is_nonnegative(bound):
+        for low in lower_bounds(one, ranges, positive):
+            for least in (low, *_without_maxima(low)):
+                if _is_nonnegative(least):
                     return True
+                for fact in known:
+                    if not _is_akin(least, fact):
+                        continue
+                    bound = lowest(least - fact, ranges, positive)
+                    if bound is not None and _is_nonnegative(bound):
+                        return True
     return False
 
 
@@ -119,17 +117,57 @@ def lowest(form: Linear, ranges: Ranges, positive: frozenset[Element] = frozense
     """A lower bound without indices; None if it is unknown. The range of an inner index may depend on outer
     ones, and some moduli are known to be `positive`."""
     for _ in range(MOST_TERMS):
-        indices = [a for a in form.terms if a is not None and (a.axes or a in ranges or _numerator(a))]
-        if not indices:
-            return form
-        atom = max(indices, key=lambda a: ranges[a].depth if a in ranges else 0)  # the innermost first
-        factor = form.terms[atom]
-        bound = _least(atom, ranges) if factor > 0 else _most(atom, ranges, positive)
-        known = ranges[atom].step if factor < 0 and atom in ranges else 1
-        if bound is None or factor % known:
-            return None
-        form = form - Linear({atom: factor}) + bound * (factor // known)
+        atom = _innermost(form, ranges)
+        bounded = form if atom is None else _bounded(form, atom, ranges, positive)
+        if atom is None or bounded is None:
+            return bounded
+        form = bounded
     return None
+
+
+def lower_bounds(form: Linear, ranges: Ranges, positive: frozenset[Element]) -> Iterator[Linear]:
+    """Lower bounds without indices: that of `lowest`, and others where the range of an index ends at the
+    least of several numbers, since each of them bounds it."""
+    low = lowest(form, ranges, positive)
+    if low is not None:
+        yield low
+    work, has_least = [form], False
+    for _ in range(MOST_TERMS):
+        if not work:
+            break
+        form = work.pop()
+        least = next((a for a, f in form.terms.items() if _is_minimum(a) and f < 0), None)
+        if least is not None:
+            factor, has_least = form.terms[least], True
+            rest = form - Linear({least: factor})
+            work += [rest + linear(x) * factor for x in reversed(least.args)]
+            continue
+        atom = _innermost(form, ranges)
+        bounded = None if atom is None else _bounded(form, atom, ranges, positive)
+        if bounded is not None:
+            work.append(bounded)
+        elif atom is None and has_least:
+            yield form
+
+
+def _is_minimum(atom: Element | None) -> bool:
+    return isinstance(atom, Apply) and atom.op == "minimum"
+
+
+def _innermost(form: Linear, ranges: Ranges) -> Element | None:
+    """The index of the innermost loop in a form."""
+    indices = [a for a in form.atoms if a.axes or a in ranges or _numerator(a)]
+    return max(indices, key=lambda a: ranges[a].depth if a in ranges else 0, default=None)
+
+
+def _bounded(form: Linear, atom: Element, ranges: Ranges, positive: frozenset[Element]) -> Linear | None:
+    """A lower bound of a form without one of its indices."""
+    factor = form.terms[atom]
+    bound = _least(atom, ranges) if factor > 0 else _most(atom, ranges, positive)
+    known = ranges[atom].step if factor < 0 and atom in ranges else 1
+    if bound is None or factor % known:
+        return None
+    return form - Linear({atom: factor}) + bound * (factor // known)
 
 
 def _least(atom: Element, ranges: Ranges) -> Linear | None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from adcompiler.analysis.affine import linear, linear_constant
-from adcompiler.analysis.intervals import lowest, never_negative, up_to
+from adcompiler.analysis.intervals import Range, lowest, never_negative, up_to
 from adcompiler.interpreter.reference import REAL, evaluate
 from adcompiler.ir.nodes import Element, Index, Size, const
 from adcompiler.ops.build import apply
@@ -90,3 +90,12 @@ def test_a_lower_bound_is_one(name: str, factor: int) -> None:
     found = [(value, least) for value, least in tried(form.element(), bound.element(), (B, T))]
     assert all(least <= value for value, least in found)
     assert any(least == value for value, least in found)
+
+
+def test_each_of_two_ends_bounds_an_index() -> None:
+    last = apply("minimum", T, plus(I, const(1, "i64")))  # of `for j in range(1, min(T, i) + 1)`
+    ranges = {I: up_to(B), J: Range(linear(last) - linear_constant(1), depth=1)}
+    inside = linear(I) - linear(J)
+    assert never_negative(inside, ranges, ())
+    assert never_negative(linear(T) - linear(J) - linear_constant(1), ranges, ())
+    assert not never_negative(inside - linear_constant(1), ranges, ())
