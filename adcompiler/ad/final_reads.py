@@ -156,7 +156,7 @@ def _changes(
             found += inner
             work.append(array.loop.inits[array.k])
         elif isinstance(array, Map) and array in dependent:
-            for leaf, where in _leaves(array.body):
+            for leaf, where in leaves(array.body):
                 if isinstance(leaf, Read) and leaf.array in dependent and leaf.args == identity(array.shape):
                     work.append(leaf.array)
                 else:
@@ -167,7 +167,7 @@ def _changes(
     return (seen, found) if all(found) else None
 
 
-def _leaves(body: Element) -> Iterator[tuple[Element, Conditions]]:
+def leaves(body: Element) -> Iterator[tuple[Element, Conditions]]:
     """The values between which an element selects, with the conditions of each."""
     work = [(body, ALWAYS)]
     while work:

@@ -10,6 +10,10 @@ SHORT_AXIS = 4
 # Elements of a row that is collected whole in each iteration; the stack is as many times larger.
 SHORT_ROW = 8
 
+# Stores of an iteration in an array, beyond which its reverse reads a copy of the array rather than put back
+# what they overwrote; conditions grow with it.
+MOST_RESTORED = 8
+
 TAYLOR_ORDER = 3  # the order from which Taylor mode has fewer operations than nested forward mode
 
 MOST_TRIED = 32  # numbers of lone rows that are compared: each takes one pass over the entries of the pattern

@@ -191,7 +191,11 @@ def _with_stacks(loop: Loop, iteration: _Iteration, back: Body) -> Body:
     given = {r for _, r in iteration.body.rows} | {p for _, p in iteration.consts} | {iteration.body.step}
     ends = loop.items[: len(loop.results)]
     roots, whole = final_reads(iteration.body, ends, back.length, roots_of(back))
-    roots, saved = stacked(iteration.body, given, roots)
+    roots, saved, restored = stacked(iteration.body, given, roots)
+    finals = dict(zip(iteration.body.carried, ends, strict=True))
+    carried = (*back.carried, *(replace(r, init=finals[c]) for c, r in restored.items()))
+    first = len(back.carried)
+    roots = (*roots[:first], *(r.result for r in restored.values()), *roots[first:])
     found = _where_read(iteration, given, roots, saved)
     shapes = [longest(a, iteration.body, given) or a.shape for a in saved]
     stacks = _stacks(
@@ -201,7 +205,7 @@ def _with_stacks(loop: Loop, iteration: _Iteration, back: Body) -> Body:
     rows = [fresh(a.dtype, [inside(n, new) for n in shape]) for a, shape in zip(saved, shapes, strict=True)]
     parts = {a: _first_of(row, a, new) for a, row in zip(saved, rows, strict=True)}
     inner = zip(stacks, rows, strict=True)
-    return replaced(with_roots(back, roots, back.carried, (*back.rows, *inner)), new | parts)
+    return replaced(with_roots(back, roots, carried, (*back.rows, *inner)), new | parts)
 
 
 def _first_of(row: Array, array: Array, places: dict[Array, Array]) -> Array:

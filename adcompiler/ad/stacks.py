@@ -11,14 +11,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from math import prod
+from typing import NamedTuple
 
 from adcompiler.ad.guards import TRUE, both
+from adcompiler.ad.restored import are_known, is_long, restored, stored_places
 from adcompiler.ad.saved_temporaries import is_over_pairs
 from adcompiler.analysis.affine import Linear, linear, linear_constant
 from adcompiler.analysis.predicates import scalar_ties
-from adcompiler.ir.bodies import Body, Replace, roots_of
+from adcompiler.ir.bodies import Body, Carried, Replace, roots_of
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Apply,
@@ -87,15 +90,26 @@ def _is_function(element: Element) -> bool:
     return element.op != "divide" and TABLE[element.op].kind == "float"
 
 
-def stacked(body: Body, given: set[Array], roots: Sequence[Array]) -> tuple[Sequence[Array], list[Array]]:
-    """The roots of a reverse iteration, and the arrays of the iteration `body` that they read.
+class Stacked(NamedTuple):
+    """The roots of a reverse iteration, and the arrays of the iteration that they read. `restored` are arrays
+    that the reverse loop carries too, by those of the iteration."""
+
+    roots: Sequence[Array]
+    saved: list[Array]
+    restored: dict[Carried, Carried]
+
+
+def stacked(body: Body, given: set[Array], roots: Sequence[Array]) -> Stacked:
+    """What the reverse of an iteration `body` reads of it.
 
     These are the carried values, and costly values that are no larger than the carried ones, or smaller parts
     of either if only those are read. The rest is recomputed from these and from the arrays `given` in every
-    iteration.
+    iteration. A carried array with a few stores, of which more is read, is restored.
     """
     slots = {c.slot for c in body.carried}
-    own = _decided_by(slots | given, roots)
+    stores = {c: s for c in body.carried if is_long(c.slot) and (s := stored_places(c)) is not None}
+    places = read_by(place for each in stores.values() for s in each for place in s.values())
+    own = _decided_by(slots | given, (*roots, *places))
     made = set(arrays_of(roots_of(body)))
     most = max((_extent(c.init) for c in body.carried), default=0)
     long = max((sum(map(_is_long, c.init.shape)) for c in body.carried), default=0)
@@ -112,9 +126,20 @@ def stacked(body: Body, given: set[Array], roots: Sequence[Array]) -> tuple[Sequ
     roots = _ThroughStores(kept, own).run(roots)
     parts = _Parts(kept, own)
     parts.find(roots)
+    arrays = {c.slot for c in body.carried if is_long(c.slot)}
+    chosen = [c for c in stores if c.slot in parts.whole and are_known(stores[c], kept, arrays)]
+    if chosen:
+        back = {c: restored(c, stores[c]) for c in chosen}
+        changed = Replace({a: a for a in kept} | {c.slot: r.result for c, r in back.items()})
+        roots = (*changed.run(roots), *(r.result for r in back.values()))
+        parts = _Parts(kept, own)
+        parts.find(roots)
     roots = parts.run(roots)
     kept |= parts.made
-    return roots, [a for a in postorder(roots, lambda a: () if a in kept else arrays_read(a)) if a in kept]
+    saved = [a for a in postorder(roots, lambda a: () if a in kept else arrays_read(a)) if a in kept]
+    first = len(roots) - len(chosen)
+    pairs = zip(chosen, roots[first:], strict=True)
+    return Stacked(roots[:first], saved, {c: replace(back[c], result=made) for c, made in pairs})
 
 
 def longest(array: Array, body: Body, given: set[Array]) -> Shape | None:

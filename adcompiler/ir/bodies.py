@@ -170,8 +170,8 @@ class Built:
     count: Array | None
 
 
-def build(body: Body) -> Built:
-    """Close a body and run it: the arrays that the loop gives."""
+def build(body: Body, kept: Set[Array] = frozenset()) -> Built:
+    """Close a body and run it: the arrays that the loop gives. Arrays `kept` stay in the iteration."""
     unchanged: dict[Array, Array] = {}
     given = body.carried
     body = _without_equal_rows(body)
@@ -179,7 +179,7 @@ def build(body: Body) -> Built:
         body = without_unchanged(body, unchanged)
     body = _with_rows(body)
     known = _known_outs(body)
-    loop = _closed(replace(body, outs=tuple(a for a in body.outs if a not in known)))
+    loop = _closed(replace(body, outs=tuple(a for a in body.outs if a not in known)), kept)
     items = iter(loop.items)
     finals = tuple(unchanged[c.slot] if c.slot in unchanged else next(items) for c in given)
     outs = tuple(known[a] if a in known else next(items) for a in body.outs)
@@ -347,10 +347,10 @@ class _Rows(Replace):
         return array is self.step or array in self.wholes
 
 
-def _closed(body: Body) -> Loop:
+def _closed(body: Body, kept: Set[Array]) -> Loop:
     """The loop of a body: arrays from outside become consts, and all its inputs slots."""
     roots = roots_of(body)
-    inside = varying(body)
+    inside = varying(body) | kept
     placed = (body.step, *(c.slot for c in body.carried), *(row for _, row in body.rows))
     order = postorder(roots, lambda a: () if a in placed else arrays_read(a))
     read = dict.fromkeys(roots)

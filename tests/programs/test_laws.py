@@ -62,6 +62,11 @@ LOOPS = {
         while q > 0:
             s += cos(z[q % n] * z[0])
             q -= 1""",
+    "reads at computed places of an array that is stored in": """
+        z[i] = tanh(sum(z[(i * i + k) % n] * x[k % n] for k in range(3)))""",
+    "sums at computed places in a branch": """
+        if z[i] > 0.1:
+            z[i // 2] = sin(sum(z[(i * i + k) % n] ** 2 for k in range(3)))""",
     "a while loop": """
         q = 3
         while q > 0:

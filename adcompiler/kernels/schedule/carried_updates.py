@@ -21,6 +21,7 @@ from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
     Array,
+    Const,
     Element,
     Index,
     Map,
@@ -285,14 +286,15 @@ def _part(
         places, rest = _places(body, axis), _elsewhere(body, axis)
         found = {e: side for e in elements_of((rest,)) if (side := _side(e, axis)) is not None}
         bounds = {side for side in found.values() if side not in (("start", ZERO), ("stop", size))}
-        computed = any(bound.axes or is_computed(bound) for _, bound in bounds)
-        if not computed or len(bounds) > len(dict(bounds)):
+        ends = dict(bounds)
+        if len(bounds) > len(ends) or not (
+            any(map(_is_of_iteration, ends.values())) or _is_short(ends, size)
+        ):
             continue
         kinds = {kind for kind, _ in bounds}
         cases = [_where(rest, found, bounds, false) for false in (kinds, *({k} for k in kinds))]
         if not all(_is_surely(rewrite((case,), _without_zeros)[0], own) for case in cases):
             continue
-        ends = dict(bounds)
         start = _larger(ends.get("start", ZERO), ZERO, numbers)
         stop = _smaller(ends.get("stop", size), size, numbers)
         length = _larger((linear(stop) - linear(start)).element(), ZERO, numbers)
@@ -300,6 +302,17 @@ def _part(
         length = _known_length(length, inside, numbers)
         return axis, places, _stored(shape, indices, inside, {axis: AxisRange(start, length)})
     return None
+
+
+def _is_of_iteration(bound: Element) -> bool:
+    """Whether an iteration computes a bound: others are those of nearly all of an axis."""
+    return bool(bound.axes) or is_computed(bound)
+
+
+def _is_short(ends: Mapping[str, Element], size: Element) -> bool:
+    """Whether there are as many places between two ends, whatever the length of the axis."""
+    extent = linear(ends.get("stop", size)) - linear(ends.get("start", ZERO))
+    return not isinstance(size, Const) and extent.constant is not None
 
 
 def _known_length(length: Element, body: Element, numbers: Numbers) -> Element:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial, reduce
 
-from adcompiler.analysis.affine import Linear, linear
+from adcompiler.analysis.affine import Linear, linear, linear_constant
 from adcompiler.analysis.intervals import Ranges, always_holds, facts_of, never_holds, never_negative, up_to
 from adcompiler.analysis.predicates import OPPOSITE, Conditions, needed_under, stated
 from adcompiler.ir.nodes import (
@@ -113,7 +113,8 @@ class _Here:
         return _reduced(made)
 
     def comparison(self, made: Apply) -> Element:
-        """A comparison that is decided, or without a maximum that is positive where it holds."""
+        """A comparison that is decided, or without a maximum that is positive where it holds and the part of
+        a minimum that is surely larger."""
         if always_holds(made, self.ranges, self.facts):
             return const(True, "bool")
         if never_holds(made, self.ranges, self.facts):
@@ -123,6 +124,9 @@ class _Here:
             inner = [a for a in y.args if not is_const(a, 0)]
             if len(inner) == 1:
                 return apply("less", x, inner[0])
+        if made.op == "less" and isinstance(y, Apply) and y.op == "minimum":
+            left = [a for a in y.args if not self.sure(linear(a) - linear(x) - linear_constant(1))]
+            return apply("less", x, left[0]) if len(left) == 1 else made
         return made
 
 

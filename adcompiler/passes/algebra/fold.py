@@ -417,6 +417,8 @@ def _identity(element: Apply) -> Element:
         case (("divide" | "power"), (x, y)):
             if is_const(y, 1):
                 return x
+        case (("floor_divide" | "remainder"), (x, _)) if is_const(x, 0) and x.dtype == element.dtype == "i64":
+            return x  # also by 0
         case "negative", (Apply(op="negative", args=(x,)),):
             return x
         case "strict", ((Apply(op="strict") | Index() | Size() | Read(array=Input())) as x,):
