@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from itertools import combinations
 from typing import NamedTuple
 
 from adcompiler.analysis.affine import Linear, linear, linear_constant
@@ -49,16 +50,7 @@ from adcompiler.ir.walk import (
     with_elements,
 )
 
-
-class _Side(NamedTuple):
-    """A bound of the places that a store reaches along an axis: `sign * (place - bound)` is not negative."""
-
-    axis: int
-    sign: int
-    bound: Linear
-
-
-Store = list[_Side]
+Store = list[Linear]  # forms of the indices of an array that are not negative at the places of a store
 
 
 class _Source(NamedTuple):
@@ -113,9 +105,9 @@ def _is_of_a_slot(array: Array) -> bool:
 def _moving(store: Store, number: Element, way: int, shift: int) -> Store:
     """The bounds that hold in all iterations in a direction; the first of them is `shift` from this one."""
     return [
-        _Side(side.axis, side.sign, side.bound + linear_constant(factor * shift))
-        for side in store
-        if (factor := side.bound.terms.get(number, 0)) * side.sign * way >= 0
+        side + linear_constant(factor * shift)
+        for side in (*store, *_together(store, number))
+        if (factor := side.terms.get(number, 0)) * way <= 0
     ]
 
 
@@ -181,13 +173,8 @@ def leaves(body: Element) -> Iterator[tuple[Element, Conditions]]:
 
 def _sides(where: Conditions) -> Store:
     """The bounds of the places at which conditions hold."""
-    found = []
-    for form in _forms(where):
-        axes = [a for a in form.atoms if a.axes]
-        if len(axes) == 1 and isinstance(axes[0], Index) and abs(form.terms[axes[0]]) == 1:
-            sign = form.terms[axes[0]]
-            found.append(_Side(axes[0].axis, sign, (form - Linear({axes[0]: sign})) * -sign))
-    return found
+    forms = [(f, [a for a in f.atoms if a.axes]) for f in _forms(where)]
+    return [f for f, axes in forms if axes and all(isinstance(a, Index) for a in axes)]
 
 
 def _forms(where: Conditions) -> list[Linear]:
@@ -195,9 +182,9 @@ def _forms(where: Conditions) -> list[Linear]:
     return [f for condition in stated(where) for f in facts_of(_plain(condition))]
 
 
-def _is_fixed(side: _Side, number: Element, changing: Set[Array]) -> bool:
+def _is_fixed(side: Linear, number: Element, changing: Set[Array]) -> bool:
     """Whether a bound follows from the iteration's number and from what no iteration changes."""
-    rest = [a for a in side.bound.atoms if a is not number]
+    rest = [a for a in side.atoms if a is not number and not isinstance(a, Index)]
     return not any(a.axes for a in rest) and changing.isdisjoint(read_by(rest))
 
 
@@ -209,18 +196,27 @@ def _inner_stores(item: Item) -> list[Store] | None:
     if changes is None:
         return None
     last = None if body.length is None else up_to(_plain(body.length)).last
-    return [[made for side in store if (made := _over(side, number, last))] for store in changes[1]]
+    return [_over(store, number, last) for store in changes[1]]
 
 
-def _over(side: _Side, number: Element, last: Linear | None) -> _Side | None:
-    """A bound that holds in all iterations of an inner loop."""
-    factor = side.bound.terms.get(number, 0)
-    rest = side.bound - Linear({number: factor})
-    if factor * side.sign < 0:
-        if last is None:
-            return None
-        rest = rest + last * factor
-    return side._replace(bound=rest)
+def _over(store: Store, number: Element, last: Linear | None) -> Store:
+    """The bounds that hold in all iterations of an inner loop: those of its first or last iteration."""
+    found = _together(store, number)
+    for side in store:
+        factor = side.terms.get(number, 0)
+        rest = side - Linear({number: factor})
+        if factor <= 0:
+            found.append(rest)
+        elif last is not None:
+            found.append(rest + last * factor)
+    return [side for side in found if side.axes]
+
+
+def _together(store: Store, number: Element) -> Store:
+    """The bounds of indices that move on together, such as those of a diagonal."""
+    moving = [(side, factor) for side in store if (factor := side.terms.get(number, 0))]
+    pairs = [x + y for (x, factor), (y, other) in combinations(moving, 2) if factor + other == 0]
+    return [side for side in pairs if side.axes]
 
 
 # -- reads ---------------------------------------------------------------------------------------------
@@ -267,12 +263,15 @@ class _Reads(LoopRewriter):
     def source(self, read: Read, ranges: Ranges, known: Sequence[Linear]) -> Read:
         """A read of a source that has the same element, or the same read."""
         array, args = read.array, read.args
-        if array in self.rows:
-            array, number = self.rows[array]
-            args = (number, *args)
-        while array not in self.sources and isinstance(array, Map) and isinstance(array.body, Read):
-            whole, places = array.body, dict(enumerate(args))
-            array, args = whole.array, tuple(substitute(i, places) for i in whole.args)
+        while array not in self.sources:
+            if array in self.rows:
+                array, number = self.rows[array]
+                args = (number, *args)
+            elif isinstance(array, Map) and isinstance(array.body, Read):
+                whole, places = array.body, dict(enumerate(args))
+                array, args = whole.array, tuple(substitute(i, places) for i in whole.args)
+            else:
+                return read
         for source in self.sources.get(array, ()):
             at = [linear(_plain(i)) for i in args]
             if all(any(_is_beyond(side, at, ranges, known) for side in s) for s in source.stores):
@@ -308,8 +307,11 @@ class _Reads(LoopRewriter):
         return [*built.finals, *built.outs, *(() if built.count is None else (built.count,))]
 
 
-def _is_beyond(side: _Side, places: Sequence[Linear], ranges: Ranges, known: Iterable[Linear]) -> bool:
+def _is_beyond(side: Linear, places: Sequence[Linear], ranges: Ranges, known: Iterable[Linear]) -> bool:
     """Whether a place is outside of a bound. Numbers of iterations around the loop are not negative."""
-    distance = (side.bound - places[side.axis]) * side.sign - linear_constant(1)
+    there = Linear({a: f for a, f in side.terms.items() if not isinstance(a, Index)})
+    for axis, place in enumerate(places):
+        there += place * side.terms.get(Index(axis), 0)
+    distance = there * -1 - linear_constant(1)
     outer = [linear(a) for a in distance.atoms if isinstance(a, Read) and isinstance(a.array, Number)]
     return never_negative(distance, ranges, [*known, *outer])

@@ -37,6 +37,10 @@ FINAL = {  # loops that save a number for each element at most
         for i in range(k + 1, n):
             for j in range(k, n):
                 T[i, j] -= T[k, j] * x[i, k]""",
+    "diagonals": """
+    for span in range(1, n):
+        for i in range(n - span):
+            T[i, i + span] = x[i, span] + sum(T[i, k] * T[k + 1, i + span] for k in range(i, i + span))""",
     "not stored yet": """
     for i in range(n - 1):
         T[i, :] = T[i, :] * T[i + 1, :]""",

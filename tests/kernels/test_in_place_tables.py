@@ -59,7 +59,20 @@ def f(A: f64[n, n]):
         T[k, 0] = T[k, 1] * T[k - 1, 0]
     return sum(T**2)
 """
+SPANS = """
+def f(A: f64[n, n]):
+    T = 0.5 * A
+    for span in range(1, n):
+        for i in range(n - span):
+            j = i + span
+            s = A[i, j]
+            for k in range(i, j):
+                s += sin(T[i, k] * T[k + 1, j])
+            T[i, j] = s
+    return sum(cos(T))
+"""
 PROGRAMS = {
+    "spans": (SPANS, (SQUARE,)),
     "elimination": (ELIMINATION, (SQUARE, ROWS[:4, 0])),
     "forward algorithm": (FORWARD, (SQUARE[:3, :3], ROWS)),
     "factor": (FACTOR, (SQUARE @ SQUARE.T,)),
@@ -94,6 +107,13 @@ def test_the_adjoint_of_a_part_of_a_row_is_stored_in_that_part() -> None:
     inner = [line for line in gradient.show("kernel").splitlines() if line.startswith(" " * 12 + "for ")]
     assert inner
     assert not any("uint64(n)" in line for line in inner)
+
+
+def test_the_adjoint_of_a_part_of_a_column_has_no_rows() -> None:
+    """T[i, j] is decided by T[i + 1 : j + 1, j]: the adjoint of this part of a column is stored there."""
+    gradient = adc.grad(adc.compile(SPANS))
+    gradient(SQUARE)
+    assert not re.search(r"max\(\w+ \+ 1, 0\), max\(n, 0\)", gradient.show("kernel"))
 
 
 @pytest.mark.slow_when(lambda name: name in ("elimination", "forward algorithm"))

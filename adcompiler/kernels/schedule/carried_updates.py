@@ -113,12 +113,13 @@ def stores(slot: Array, result: Array, rows: bool, numbers: Numbers) -> list[Car
     `numbers` are those of the iterations around."""
     if not isinstance(result, Map) or not result.rank:
         return None
-    found: list[CarriedStore] = []
+    found: list[tuple[int, CarriedStore]] = []  # with the number of places at which it was found
     whole = _seen_through(slot, result.body)
     marked = _marked(whole)
     work: list[tuple[Places, Element]] = [((None,) * result.rank, marked)]
     while work:
         indices, body = work.pop()
+        depth = sum(i is not None for i in indices)
         split = _split(slot, indices, body)
         part = _part(slot, result.shape, indices, body, numbers) if split is None else None
         if part is not None and not rows and (part[1] or any(i is not None for i in indices)):
@@ -126,19 +127,19 @@ def stores(slot: Array, result: Array, rows: bool, numbers: Numbers) -> list[Car
         axis, places = split or (0, [])
         if part is not None:
             axis, places, store = part
-            found.append(store)
+            found.append((depth, store))
         elif split is None and all(i is None for i in indices):
             return None
         elif split is None:
-            found.append(_stored(result.shape, indices, body))
+            found.append((depth, _stored(result.shape, indices, body)))
         for place in places:
             there = (*indices[:axis], place, *indices[axis + 1 :])
             work.append((there, folded(substitute(body, {axis: place}), numbers.ranges, numbers.stood)))
         if len(found) + len(work) > MOST_STORES:
             return None
     # A part includes places that have stores of their own, with more indices: these come later.
-    found.sort(key=lambda store: sum(isinstance(i, Element) for i in store.indices))
-    return found if marked is whole else [replace(s, array=_settled(s.array)) for s in found]
+    ordered = [store for _, store in sorted(found, key=lambda pair: pair[0])]
+    return ordered if marked is whole else [replace(s, array=_settled(s.array)) for s in ordered]
 
 
 def _split(slot: Array, indices: Sequence[Element | None], body: Element) -> tuple[int, list[Element]] | None:
@@ -299,8 +300,13 @@ def _part(
         stop = _smaller(ends.get("stop", size), size, numbers)
         length = _larger((linear(stop) - linear(start)).element(), ZERO, numbers)
         inside = _where(rest, found, bounds, set())
+        there = indices  # the part may be at one place of other axes
+        while (split := _split(slot, there, inside)) is not None and len(split[1]) == 1 and split[0] != axis:
+            other, (place,) = split
+            there = (*there[:other], place, *there[other + 1 :])
+            inside = folded(substitute(inside, {other: place}), numbers.ranges, numbers.stood)
         length = _known_length(length, inside, numbers)
-        return axis, places, _stored(shape, indices, inside, {axis: AxisRange(start, length)})
+        return axis, places, _stored(shape, there, inside, {axis: AxisRange(start, length)})
     return None
 
 
