@@ -90,7 +90,7 @@ FAULTS = (
     Fault("passes/order/triangles", "const(most + 1,", "const(most,"),
     Fault("passes/recurrences/updates", 'return x, apply("negative", y)', "return x, y"),
     Fault("passes/recurrences/checkpoint", 'apply("add", done, Read(local, ()))', "Read(local, ())"),
-    Fault("ad/final_reads", "* side.sign - linear_constant(1)", "* side.sign"),
+    Fault("ad/final_reads", "there * -1 - linear_constant(1)", "there * -1"),
     # lowering
     Fault("frontend/indexing/subscripts", "if abs(step) != 1:", "if abs(step) > 2:"),
     Fault("frontend/indexing/subscripts", "advanced[-1] - advanced[0] + 1 == len(advanced)", "True"),

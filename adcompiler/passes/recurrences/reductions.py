@@ -1,5 +1,5 @@
 """Loops that only combine: each iteration combines a carried value with something that depends on no carried
-value, by a sum, a product, an extremum or logaddexp.
+value, by a sum, an extremum or logaddexp.
 
 Such a value is not a recurrence: `s += x[i] * w[i]` is a sum over the iterations, `out[idx[i]] += w[i]` a
 scatter, and `best = logaddexp(best, x[i])` a logsumexp. All are computed outside the loop, in the same fixed

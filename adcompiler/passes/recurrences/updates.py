@@ -1,8 +1,8 @@
 """What an iteration makes of a carried value by an associative operation: its own, and something else.
 
-`s += x`, `p *= x`, `top = maximum(top, x)` and `best = logaddexp(best, x)` combine what is carried with x. So
-does a store of such a value at a place of an array, and a statement of this kind under a condition: elsewhere
-it combines the neutral value of the operation.
+`s += x`, `top = maximum(top, x)` and `best = logaddexp(best, x)` combine what is carried with x. So does a
+store of such a value at a place of an array, and a statement of this kind under a condition: elsewhere it
+combines the neutral value of the operation. Products are left out: their derivative multiplies in order.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from adcompiler.ops.costs import weight
 from adcompiler.passes.algebra.fold import folded
 from adcompiler.passes.limits import MOST_SELECTED_SUMS, MOST_SUMMED_STORES
 
-REDUCERS = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logaddexp": "logsumexp"}
+REDUCERS = {"add": "sum", "maximum": "max", "minimum": "min", "logaddexp": "logsumexp"}
 
 Whole = Reduce | Accumulate
 
