@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from adcompiler.ir.nodes import Func
 from adcompiler.passes.algebra.canonical import canonical
 from adcompiler.passes.algebra.decide import decide
+from adcompiler.passes.algebra.eliminate import eliminate
 from adcompiler.passes.algebra.expand import expand
 from adcompiler.passes.algebra.factor import factor
 from adcompiler.passes.algebra.fold import fold
@@ -36,7 +37,10 @@ from adcompiler.passes.recurrences.stores import stores
 Pass = Callable[[Func], Func]
 
 # Where a loop stores in an array no more, what it reads of it may be what it adds.
-SIMPLIFY: tuple[Pass, ...] = (fold, stabilised, reductions, stores, reductions, last_iterations, prune)
+SIMPLIFY: tuple[Pass, ...] = (
+    *(fold, stabilised, reductions, stores, reductions),
+    *(eliminate, last_iterations, prune),
+)
 OPTIMISE: tuple[Pass, ...] = (
     *(inline_rules, searches, accumulators, strict, pick),
     *(fold, prune, inline, contract, transpose, fold, prune),

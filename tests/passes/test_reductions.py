@@ -165,7 +165,9 @@ def test_inside_of_other_loops(name: str) -> None:
     given = [RANDOM.standard_normal(shape) for shape in shapes.get(name, ((4, 3), (3, 3)))]
     f = adc.compile(source)
     np.testing.assert_allclose(f(*given), evaluate(source, *given), rtol=1e-12)
-    assert f.show("ir").count("reduce") >= 2
+    ir = f.show("ir")
+    assert ir.count("reduce") >= 2
+    assert ir.count("loop (") == {"inside": 2, "durations": 2, "rows": 0, "viterbi": 1}[name]
     adc.check_grad(f, *given)
 
 

@@ -39,7 +39,7 @@ from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply
 from adcompiler.ops.costs import is_costly
 from adcompiler.passes.recurrences.changes import changes
-from adcompiler.passes.recurrences.initial_reads import only_place, places_of, with_initial_reads
+from adcompiler.passes.recurrences.initial_reads import places_of, stored_places, with_initial_reads
 
 
 def stores(func: Func) -> Func:
@@ -120,7 +120,8 @@ def _split(loop: Loop, is_inner: bool) -> list[Array]:
 def _found(body: Body, is_inner: bool) -> tuple[Body, dict[Carried, list[_Store]]]:
     """The carried arrays that only stores change, with their stores; and the iteration, in which reads of
     what no iteration before has stored are of initial values."""
-    places = {c.slot: place for c in body.carried if (place := only_place(c, body)) is not None}
+    inside = varying(body)
+    places = {c.slot: own for c in body.carried if (own := stored_places(c, body, inside))}
     while places:
         trial = with_initial_reads(body, places)
         found = _only_stored(trial, is_inner)
