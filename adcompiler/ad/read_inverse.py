@@ -9,6 +9,10 @@ compute what each point needs and use it at every other point only, so a scatter
 So has a window `x[i + k]` with k before m and i before n - m + 1, where n is the length of x: each k reads
 the point a at i = a - k, and the adjoint is a sum over k. The bounds of its loop exclude each k for which i
 would lie outside the domain, so it takes as many iterations as a scatter.
+
+So have digits, as reshaped arrays are read (`analysis/mixed_radix.py`): the point a of `A[i * m + j]` is read
+at (a // m, a % m), the point (a, b) of `A[i // m, i % m]` at a * m + b, and the point a of `A[i // m]` at
+each of the m numbers from a * m on. If m is a number, as in pooling, the first of these is a scatter.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from typing import NamedTuple
 
 from adcompiler.ad.guards import TRUE, both
 from adcompiler.analysis.affine import linear, linear_constant
+from adcompiler.analysis.mixed_radix import UNIT, Digit, Domain, Product, is_within, number, product_of
 from adcompiler.ir.nodes import Apply, Const, Element, Index, Read, Shape, const, is_const
 from adcompiler.ir.walk import operands, substitute
 from adcompiler.ops.build import apply
@@ -28,13 +33,15 @@ ZERO = const(0, "i64")
 
 class Inverse(NamedTuple):
     """`places` gives each axis of the domain in terms of the array's axes, where `guard` holds; elsewhere the
-    array's point is not read. Axes without a place are `free`, and numbered after the array's axes; only
-    those of their points that satisfy `inside` read the array's point."""
+    array's point is not read. `free` are axes without such a place, in terms of axes of these `lengths` too,
+    which are numbered after the array's; only those of their points that satisfy `inside` read the array's
+    point."""
 
     places: dict[int, Element]
     guard: Element
     free: dict[int, Element]
     inside: Element
+    lengths: Shape
 
 
 class _Affine(NamedTuple):
@@ -56,7 +63,7 @@ def invert(read: Read, domain: Shape, scope: frozenset[int], guard: Element = TR
     ]
     axes = [form.axis for form in forms if form is not None and form.axis is not None]
     if None in forms or len(set(axes)) < len(axes):
-        return None
+        return _digits(read, domain, scope)
     rank = len(read.array.shape)
     free: dict[int, Element] = {k: Index(rank + p) for p, k in enumerate(sorted(scope.difference(axes)))}
     places: dict[int, Element] = {}
@@ -79,7 +86,108 @@ def invert(read: Read, domain: Shape, scope: frozenset[int], guard: Element = TR
             continue
         for condition in _conditions(form, point, place, length, size):
             guard = both(guard, condition)
-    return Inverse(places, guard, free, inside)
+    return Inverse(places, guard, free, inside, tuple(domain[k] for k in sorted(free)))
+
+
+class _Part(NamedTuple):
+    """A digit of an axis: the product of the lengths of those below it, its length, if it is known, and its
+    value in terms of an axis of the array."""
+
+    below: Product
+    length: Product | None
+    value: Element
+    axis: int
+
+
+def _digits(read: Read, domain: Shape, scope: frozenset[int]) -> Inverse | None:
+    """The inverse of a read at digits of the domain's axes; None if there is none."""
+    inner, outer = Domain(domain), Domain(read.array.shape)
+    parts: dict[int, list[_Part]] = {k: [] for k in scope}
+    guard: Element = TRUE
+    for k, (index, size) in enumerate(zip(read.args, read.array.shape, strict=True)):
+        if not index.axes:
+            if not (is_const(size, 1) and is_const(index, 0)):
+                guard = both(guard, apply("equal", Index(k), index))
+            continue
+        digits = inner.digits_of(index)
+        if digits is None:
+            return None
+        below = UNIT
+        for position, (place, length) in enumerate(reversed(digits)):
+            found = inner.digit(place)
+            if found is None or found[0] not in parts:
+                return None
+            value: Element = Index(k)
+            if below != UNIT:
+                value = apply("floor_divide", value, below.element())
+            if position < len(digits) - 1:
+                if length is None or not length.powers:
+                    return None  # of few numbers: a loop over these is written out, and shares what it needs
+                value = apply("remainder", value, length.element())
+            elif length is not None and below * length != outer.lengths[k]:
+                whole = domain[place.axis] if isinstance(place, Index) else length.element()
+                guard = both(guard, apply("less", value, whole))
+            parts[found[0]].append(_Part(found[1], length, value, k))
+            below = below if length is None else below * length
+    made = Inverse({}, guard, {}, TRUE, ())
+    for axis, own in sorted(parts.items()):
+        extended = _axis(made, axis, list(own), domain[axis], read.array.shape)
+        if extended is None:
+            return None
+        made = extended
+        if own and all(p.length is not None for p in own) and axis in made.places:
+            for factor in product_of(domain[axis]).powers:
+                if factor not in outer.nonzero:  # else the domain has points where the array has
+                    made = made._replace(guard=both(made.guard, apply("less", ZERO, factor)))
+    return made
+
+
+def _axis(made: Inverse, axis: int, parts: list[_Part], size: Element, shape: Shape) -> Inverse | None:
+    """An inverse with one more axis, given its digits; digits that are not read are free."""
+    lengths, digits, whole = list(made.lengths), list[Digit](), Domain((size,)).lengths[0]
+    below: Product | None = UNIT
+    places: list[int] = []
+    while parts or (below is not None and below != whole):
+        part = next((p for p in parts if p.below == below), None)
+        if part is not None:
+            assert below is not None
+            parts.remove(part)
+            places.append(part.axis)
+            digits.insert(0, Digit(part.value, part.length))
+            below = None if part.length is None else below * part.length
+            continue
+        above = min((p.below for p in parts), key=lambda p: len(p.powers), default=whole)
+        length = None if below is None else above.over(below)
+        if length is None or length == UNIT:
+            return None
+        lengths.append(length.element() if parts or digits else size)
+        digits.insert(0, Digit(Index(len(shape) + len(lengths) - 1), length))
+        below = above
+    if places != sorted(places, reverse=True):
+        return None  # neighbours in the array are far from each other: a scatter reads the domain in order
+    place = number(digits)
+    guard, inside = made.guard, made.inside
+    if below is None and not _is_within(digits, shape, whole):
+        if any(k >= len(shape) for k in place.axes):
+            inside = both(inside, apply("less", place, size))
+        else:
+            guard = both(guard, apply("less", place, size))
+    if any(k >= len(shape) for k in place.axes):
+        return Inverse(made.places, guard, {**made.free, axis: place}, inside, tuple(lengths))
+    return Inverse({**made.places, axis: place}, guard, made.free, inside, tuple(lengths))
+
+
+def _is_within(digits: Sequence[Digit], shape: Shape, whole: Product) -> bool:
+    """Whether all numbers of these digits lie on an axis, whose highest one is an index of the array."""
+    highest = digits[0].place
+    if not isinstance(highest, Index):
+        return False
+    outer = Domain(shape)
+    total = outer.lengths[highest.axis]
+    for digit in digits[1:]:
+        assert digit.length is not None
+        total *= digit.length
+    return is_within(total, whole, outer.nonzero)
 
 
 def _window(index: Element, size: Element, domain: Shape) -> _Affine | None:

@@ -35,6 +35,7 @@ from adcompiler.ad.partials import active_arrays, differentiable, linear_arrays,
 from adcompiler.ad.products import attaining, factor
 from adcompiler.ad.read_inverse import invert
 from adcompiler.analysis.loop_order import is_short
+from adcompiler.analysis.mixed_radix import is_digit
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -339,7 +340,8 @@ class _Body:
 
             return Guarded(self.anywhere(read, guard, added), written(mask(value, guard)))
         places, free, gone = inverse.places, inverse.free, sorted(inverse.free)
-        if gone:
+        is_whole = inverse.lengths == self.sizes(gone)
+        if (gone and is_whole) or any(map(is_digit, places.values())):
             value = self.stored(value, scope)
         if guard.axes <= places.keys() and inverse.inside is TRUE:
             guard = substitute(guard, places)
@@ -348,16 +350,17 @@ class _Body:
 
             def any_of(element: Element) -> Element:
                 holds = both(inverse.inside, substitute(element, places | free))
-                return Read(_holding(holds, shape, self.sizes(gone)), identity(shape))
+                return Read(_holding(holds, shape, inverse.lengths), identity(shape))
 
-            there = pinned(guard, {k: self.domain[k] for k in gone}) if inverse.inside is TRUE else None
+            is_everywhere = is_whole and inverse.inside is TRUE
+            there = pinned(guard, {k: self.domain[k] for k in gone}) if is_everywhere else None
             if there is None or read.array in self.linear:
                 guard = self.anywhere(read, guard, any_of)
             else:
                 guard = substitute(there, places)
         body = mask(substitute(value, places | free), inverse.inside)
         if gone:
-            body = Read(Reduce("sum", shape, self.sizes(gone), body), identity(shape))
+            body = Read(Reduce("sum", shape, inverse.lengths, body), identity(shape))
         return Guarded(inverse.guard if guard is TRUE else both(inverse.guard, guard), body)
 
     def stored(self, value: Element, scope: Scope) -> Element:
@@ -366,7 +369,12 @@ class _Body:
         known: dict[Element, bool] = {}
 
         def is_part(element: Element) -> bool:
-            return bool(element.axes) and element.axes < scope and costly(element, known)
+            return (
+                bool(element.axes)
+                and element.axes < scope
+                and is_float(element.dtype)
+                and costly(element, known)
+            )
 
         parts = [e for e in postorder((value,), lambda e: () if is_part(e) else e.args) if is_part(e)]
         made = {e: separate(e, self.domain) for e in parts if not isinstance(e, Read)}

@@ -10,6 +10,7 @@ from adcompiler.analysis.affine import Linear, linear, linear_constant
 from adcompiler.analysis.exact_lengths import EXACT, LONG
 from adcompiler.analysis.intervals import lowest
 from adcompiler.analysis.limits import MOST_ELEMENTS
+from adcompiler.analysis.mixed_radix import Domain, exact_quotients, product_of, regrouped
 from adcompiler.errors import DtypeError, LimitError, OutOfRangeError, ParseError, ShapeError, Span
 from adcompiler.frontend.values.operations import ONE, Context, over
 from adcompiler.frontend.values.sizes import unit
@@ -96,8 +97,9 @@ def reshape(context: Context, value: Value, shape: Sequence[AnyValue], span: Spa
         context.fail(ShapeError, "only one length of reshape can be -1", span, "give the other lengths")
     if unknown:
         parts = combine("maximum", known, ONE) if is_computed(known) else known
-        lengths[unknown[0]] = total if is_const(known, 1) else combine("floor_divide", total, parts)
-        known = combine("multiply", known, lengths[unknown[0]])
+        whole = None if is_computed(known) else product_of(total).over(product_of(known))
+        lengths[unknown[0]] = combine("floor_divide", total, parts) if whole is None else whole.element()
+        known = total if whole is not None else combine("multiply", known, lengths[unknown[0]])
     if not context.sizes.merge(
         known, total, "reshape: the number of elements", span, "keep the number of elements"
     ):
@@ -110,11 +112,12 @@ def reshape(context: Context, value: Value, shape: Sequence[AnyValue], span: Spa
     if sum(map(is_computed, lengths)) > 1:
         cause = "reshape: the number of elements: two lengths differ"
         no_overflow(context, lengths, total, cause, "keep the number of elements", span)
-    shape_ = context.ranked(tuple(lengths), span)
-    flat: Element = ZERO
-    for index, n in zip(axes_of(Value(shape_, value.element)), shape_, strict=True):
-        flat = combine("add", combine("multiply", flat, n), index)
-    return moved(value, shape_, unravel(flat, value.shape))
+    new = context.ranked(tuple(lengths), span)
+    found, old = map(context.sizes.found, (new, value.shape))
+    places = regrouped(axes_of(Value(new, value.element)), found, old)
+    element = substitute(value.element, dict(enumerate(places)))
+    domain = Domain(found, exact_quotients(found, old), old)
+    return Value(new, domain.simplified((element,))[0], value.weak)
 
 
 def no_overflow(
@@ -133,21 +136,6 @@ def _product(lengths: Iterable[Element]) -> Element:
     for n in lengths:
         product = combine("multiply", product, n)
     return product
-
-
-def unravel(flat: Element, shape: Shape) -> list[Element]:
-    """The indices of element number `flat` in row-major order."""
-    indices: list[Element] = []
-    wide = [k for k, n in enumerate(shape) if not unit(n)]
-    for k in reversed(range(len(shape))):
-        if k not in wide:
-            indices.append(ZERO)
-        elif k == wide[0]:
-            indices.append(flat)
-        else:
-            indices.append(apply("remainder", flat, shape[k]))
-            flat = apply("floor_divide", flat, shape[k])
-    return indices[::-1]
 
 
 def length_of(context: Context, value: AnyValue, span: Span, clamps: bool = True) -> Element:

@@ -79,6 +79,10 @@ class Sizes:
             size = self.parent[size.number]
         return size
 
+    def found(self, shape: Shape) -> Shape:
+        """A shape with the symbols and constants that its sizes were merged into."""
+        return rewrite(shape, self.find)
+
     def same(self, left: Element, right: Element) -> bool:
         """Whether two sizes are known to be equal."""
         return self.find(left) is self.find(right)

@@ -14,6 +14,7 @@ import numpy as np
 from adcompiler.ad.guards import support
 from adcompiler.analysis.affine import Linear, differ
 from adcompiler.analysis.intervals import Range, Ranges, always_holds, never_holds, up_to
+from adcompiler.analysis.mixed_radix import Domain
 from adcompiler.analysis.predicates import opposite
 from adcompiler.ir.loop import Item, Loop, inside
 from adcompiler.ir.nodes import (
@@ -43,7 +44,6 @@ from adcompiler.ir.walk import (
     Rewriter,
     elements_of,
     is_number,
-    operands,
     read_by,
     rewrite,
     substitute,
@@ -294,30 +294,22 @@ def _repeated(array: Reduce) -> Array:
 
 
 def _proved(array: Array) -> Array:
-    """An array without checks that an index is below the constant length of its axis, and without places
-    recomputed from their quotient and remainder."""
+    """An array without checks that an index is below the constant length of its axis, and without quotients
+    and remainders that are among the digits of a place."""
     short = {k: n.value for k, n in enumerate(array.domain) if isinstance(n, Const)}
-    factors = [set(operands(n, "multiply")) for n in array.domain]
 
     def visit(element: Element) -> Element:
         match element:
             case Apply(op="less", args=(Index(axis=k), Const(value=n))) if k in short and short[k] <= n:
                 return const(True, "bool")
-            case Apply(
-                op="add",
-                args=(
-                    Apply(op="multiply", args=(Apply(op="floor_divide", args=(x, d)), times)),
-                    Apply(op="remainder", args=(y, modulus)),
-                ),
-            ) if x is y and d is times is modulus and all(d in factors[k] for k in x.axes):
-                return x  # where an axis has elements, no factor of its length is zero
         return _select(element) if isinstance(element, Select) else element
 
-    if not (short or any(len(found) > 1 for found in factors)) or all(
-        visit(e) is e for e in elements_of(array.elements)
-    ):
-        return array
-    return with_elements(array, lambda elements: rewrite(elements, visit))
+    found = elements_of(array.elements)
+    if short and any(visit(e) is not e for e in found):
+        array = with_elements(array, lambda elements: rewrite(elements, visit))
+    if any(isinstance(e, Apply) and e.op in ("floor_divide", "remainder") and e.axes for e in found):
+        array = with_elements(array, Domain(array.domain).simplified)
+    return array
 
 
 def _masked(array: Reduce) -> Reduce:
