@@ -21,3 +21,7 @@ MOST_TRIED = 32  # numbers of lone rows that are compared: each takes one pass o
 MOST_FAMILIES = 1024  # families of entries of a program: each is a result, and more take long to compile
 # Positions of an axis that have a family each: coordinates and small matrices; families grow with it.
 MOST_UNROLLED = 8
+
+# Elements of an array that the forward pass saves instead of others, counted this many times: it also has to
+# compute it, so saving one is worth it only if it is clearly smaller.
+LEAST_SAVING = 1.25

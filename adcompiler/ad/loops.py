@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from adcompiler.ad.fewest_saved import fewest
 from adcompiler.ad.final_reads import final_reads
 from adcompiler.ad.guards import mask
 from adcompiler.ad.liveness import liveness
@@ -164,7 +165,9 @@ def _iteration(loop: Loop, active: set[Array]) -> _Iteration:
     """The iteration of a loop and its active operands."""
     places = const_places(loop)
     body = opened(loop, places)
-    body = with_roots(body, outlined(roots_of(body)), body.carried)
+    starts = {*(c.slot for c in body.carried), *(r for _, r in body.rows), *places.values()}
+    reached = active_arrays(arrays_of(roots_of(body)), starts)
+    body = with_roots(body, outlined(body, reached), body.carried)
     consts = tuple(zip(loop.consts, places.values(), strict=True))
     rows = tuple((w, r) for w, r in body.rows if w in active)
     flowing = tuple((w, p) for w, p in consts if w in active)
@@ -196,6 +199,7 @@ def _with_stacks(loop: Loop, iteration: _Iteration, back: Body) -> Body:
     carried = (*back.carried, *(replace(r, init=finals[c]) for c, r in restored.items()))
     first = len(back.carried)
     roots = (*roots[:first], *(r.result for r in restored.values()), *roots[first:])
+    saved = fewest(iteration.body, given, roots, saved)
     found = _where_read(iteration, given, roots, saved)
     shapes = [longest(a, iteration.body, given) or a.shape for a in saved]
     stacks = _stacks(

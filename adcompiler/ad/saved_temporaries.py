@@ -70,7 +70,7 @@ def outline(func: Func, wanted: Sequence[Array]) -> tuple[Func, tuple[Array, ...
                 {a: None for a in (made, *(moved[a] for a in array.args)) if not isinstance(a, Input)}
             )
             continue
-        needed = _needed(array, active) if array in active else set()
+        needed = _stored(needed_elements(array, active), array)
         kept: Sequence[Array]
         if isinstance(array, Item | Call):
             moved[array] = Replace(moved).run((array,))[0]
@@ -87,8 +87,10 @@ def outline(func: Func, wanted: Sequence[Array]) -> tuple[Func, tuple[Array, ...
     return func.with_(results=results, names=names), tuple(order)
 
 
-def _needed(array: Array, active: set[Array]) -> set[Element]:
+def needed_elements(array: Array, active: set[Array]) -> set[Element]:
     """The elements of `array` whose values the chain rule uses."""
+    if array not in active:
+        return set()
     on_path: set[Element] = set()
     needed: set[Element] = set()
     for element in elements_of(array.elements[-1:]):
@@ -108,7 +110,7 @@ def _needed(array: Array, active: set[Array]) -> set[Element]:
         case Reduce(op="min" | "max" | "prod" | "logsumexp"):
             needed.add(array.body)
     needed.update(e for e in array.elements[:-1])
-    return _stored(needed, array)
+    return needed
 
 
 def _stored(needed: Iterable[Element], array: Array) -> set[Element]:

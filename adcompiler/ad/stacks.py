@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from adcompiler.ad.guards import TRUE, both
 from adcompiler.ad.restored import are_known, is_long, restored, stored_places
-from adcompiler.ad.saved_temporaries import is_over_pairs
+from adcompiler.ad.saved_temporaries import is_over_pairs, needed_elements
 from adcompiler.analysis.affine import Linear, linear, linear_constant
 from adcompiler.analysis.predicates import scalar_ties
 from adcompiler.ir.bodies import Body, Carried, Replace, roots_of
@@ -60,27 +60,43 @@ from adcompiler.ops.costs import NOMINAL_ROW, costly, is_costly
 from adcompiler.ops.table import TABLE
 
 
-def outlined(roots: Sequence[Array]) -> tuple[Array, ...]:
-    """The roots of an iteration with costly functions of elements as separate arrays, which can be saved;
-    those not saved are inlined again."""
-    return _Outline({}).run(roots)
+def outlined(body: Body, active: set[Array]) -> tuple[Array, ...]:
+    """The roots of an iteration with what could be saved as separate arrays: costly functions of elements, and
+    what derivatives need that is computed from several arrays of the iteration. Those not saved are inlined
+    again."""
+    roots = roots_of(body)
+    varying = {body.step, *(c.slot for c in body.carried), *(row for _, row in body.rows)}
+    for array in arrays_of(roots):
+        if any(a in varying for a in arrays_read(array)):
+            varying.add(array)
+    return _Outline(active, varying).run(roots)
 
 
 class _Outline(Replace):
+    def __init__(self, active: set[Array], varying: set[Array]) -> None:
+        super().__init__({})
+        self.active, self.varying = active, varying
+
     def array(self, array: Array) -> Array:
         if not isinstance(array, Map | Reduce):
             return array
         whole = array.body if isinstance(array, Map) else None
+        needed = {e for e in needed_elements(array, self.active) if self.reads_several(e)}
         new: dict[Element, Element] = {}
         arrays: dict[Element, Array] = {}
         for e in elements_of((array.body,)):
             new[e] = made = with_args(e, tuple(new[a] for a in e.args))
             axes = sorted(e.axes)
-            if (axes or not array.domain) and e is not whole and _is_function(e):
+            if (axes or not array.domain) and e is not whole and (_is_function(e) or e in needed):
                 new[e] = own = separate(made, array.domain, axes)
                 arrays[e] = own.array
         follow(arrays, new)
         return with_elements(array, lambda elements: tuple(new[e] for e in elements), lambda shape: shape)
+
+    def reads_several(self, element: Element) -> bool:
+        """Whether an element is computed from elements of several arrays that are as long."""
+        reads = [e for e in elements_of((element,)) if isinstance(e, Read) and e.axes >= element.axes]
+        return len({e.array for e in reads} & self.varying) > 1 and not isinstance(element, Read)
 
 
 def _is_function(element: Element) -> bool:
@@ -246,7 +262,7 @@ class _Parts(Replace):
             for read in reads:
                 places.setdefault(read.array, set()).add(_placed(read, self.own))
         for array, found in places.items():
-            if sum(_elements(_free(array, at)) for at in found) >= _elements(array.shape):
+            if sum(elements_about(_free(array, at)) for at in found) >= elements_about(array.shape):
                 self.whole.add(array)
 
     def element(self, element: Element) -> Element:
@@ -292,7 +308,7 @@ def _free(array: Array, places: Sequence[Element | None]) -> Shape:
     return tuple(n for n, p in zip(array.shape, places, strict=True) if p is None)
 
 
-def _elements(lengths: Shape) -> int:
+def elements_about(lengths: Shape) -> int:
     """The approximate number of elements."""
     return prod(int(n.value) if isinstance(n, Const) else NOMINAL_ROW for n in lengths)
 

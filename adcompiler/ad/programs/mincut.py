@@ -21,6 +21,7 @@ from math import prod
 
 import numpy as np
 
+from adcompiler.analysis.minimum_cut import sink_side
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import Array, Call, Const, Func, Index, Input, Map, Node, Read, Shape, Size
 from adcompiler.ir.types import NUMPY
@@ -28,7 +29,6 @@ from adcompiler.ir.walk import arrays_of, arrays_read, elements_of
 from adcompiler.ops.costs import CHEAP_NANOSECONDS, NOMINAL_LENGTH, Length, nanoseconds
 
 READ, WRITE = 0.1, 0.35  # ns a byte; memory that is new to the process costs more than a store to it
-FINITE, ENDLESS = 2**29, 2**30  # the sum of all finite capacities; an infinite one (SciPy takes int32)
 
 
 def cheapest(forward: Func, count: int, needed: Sequence[Array], length: Length) -> list[Array]:
@@ -53,30 +53,11 @@ def cheapest(forward: Func, count: int, needed: Sequence[Array], length: Length)
             arcs[("out", read), ("in", maker)] = np.inf
     for array in needed:
         arcs[("out", array), "sink"] = np.inf
-    behind = _sink_side(arcs)
+    behind = sink_side(arcs)
     return [
         a for a in order
         if ("out", a) in behind and ("in", a) not in behind and not isinstance(a, Input) and a not in given
     ]  # fmt: skip
-
-
-def _sink_side(arcs: dict[tuple[object, object], float]) -> set[object]:
-    """The nodes on the sink's side of a minimum cut."""
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import breadth_first_order, maximum_flow
-
-    numbers = {node: k for k, node in enumerate(dict.fromkeys(n for arc in arcs for n in arc))}
-    total = sum(c for c in arcs.values() if np.isfinite(c)) or 1.0
-    capacities = [round(c / total * FINITE) if np.isfinite(c) else ENDLESS for c in arcs.values()]
-    rows, columns = zip(*((numbers[a], numbers[b]) for a, b in arcs), strict=True)
-    shape = (len(numbers), len(numbers))
-    graph = csr_array((np.array(capacities, np.int32), (rows, columns)), shape)
-    flow = maximum_flow(graph, numbers["source"], numbers["sink"]).flow
-    rest = csr_array(graph - flow)  # the residual graph
-    rest.data = (rest.data > 0).astype(np.int32)
-    rest.eliminate_zeros()
-    reached = set(breadth_first_order(rest, numbers["source"], return_predecessors=False).tolist())
-    return {node for node, k in numbers.items() if k not in reached}
 
 
 def _size(array: Array, length: Length) -> int:
