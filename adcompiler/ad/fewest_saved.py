@@ -18,7 +18,7 @@ from adcompiler.ir.nodes import Array, Input
 from adcompiler.ir.walk import arrays_of, arrays_read, postorder
 
 
-def fewest(body: Body, given: set[Array], roots: Sequence[Array], saved: Sequence[Array]) -> Sequence[Array]:
+def fewest(body: Body, given: set[Array], roots: Sequence[Array], saved: list[Array]) -> list[Array]:
     """The arrays of the iteration `body` to save instead of `saved`, so that its reverse iteration `roots`
     can be computed from them and from the arrays `given`."""
     sources = set(saved)

@@ -165,7 +165,7 @@ def _iteration(loop: Loop, active: set[Array]) -> _Iteration:
     """The iteration of a loop and its active operands."""
     places = const_places(loop)
     body = opened(loop, places)
-    starts = {*(c.slot for c in body.carried), *(r for _, r in body.rows), *places.values()}
+    starts = [*(c.slot for c in body.carried), *(r for _, r in body.rows), *places.values()]
     reached = active_arrays(arrays_of(roots_of(body)), starts)
     body = with_roots(body, outlined(body, reached), body.carried)
     consts = tuple(zip(loop.consts, places.values(), strict=True))

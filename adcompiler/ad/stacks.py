@@ -61,9 +61,9 @@ from adcompiler.ops.table import TABLE
 
 
 def outlined(body: Body, active: set[Array]) -> tuple[Array, ...]:
-    """The roots of an iteration with what could be saved as separate arrays: costly functions of elements, and
-    what derivatives need that is computed from several arrays of the iteration. Those not saved are inlined
-    again."""
+    """The roots of an iteration with what could be saved as separate arrays: costly functions of elements,
+    and what derivatives need that is computed from several arrays of the iteration. Those not saved are
+    inlined again."""
     roots = roots_of(body)
     varying = {body.step, *(c.slot for c in body.carried), *(row for _, row in body.rows)}
     for array in arrays_of(roots):

@@ -26,6 +26,7 @@ MOST_REPEATED_PAIRS = 6
 # The same of an element that one reader needs at several places, such as the neighbours of a point, together:
 # an array costs a store and a pass.
 MOST_REPEATED_BESIDE = 16
+MOST_REPEATED_RESULT = 2  # of a result, which is stored in any case
 LEAST_REPEATED = 4  # operations of an element for which its places are counted: compile time
 
 MOST_SUM_TERMS = 16  # terms of a sum that are compared with each other: compile time is the square

@@ -1,10 +1,11 @@
 """Inline the bodies of arrays where they are read, so that one loop computes them without storage.
 
 An array is kept if inlining would repeat costly work: its body contains a costly primitive, and its reader's
-domain has more points than its own. An array over pairs is inlined anyway if it is read along plain axes:
-`hoist` later separates the parts that loops would repeat. An array that reads several others is kept where a
-window over it, as in a convolution, would read all of them at each of its points. A costly array that is
-stored because some reader needs a neighbour's value is read by all its readers. Scalars that are lengths of
+domain has more points than its own, or its readers need it at several places beside a point. An array over
+pairs is inlined anyway if it is read along plain axes: `hoist` later separates the parts that loops would
+repeat. An array that reads several others is kept where a window over it, as in a convolution, would read all
+of them at each of its points. An array that is stored because some reader needs several places of it is read
+by all its readers, and a result, which is stored in any case, sooner than others. Scalars that are lengths of
 arrays read by a loop are kept where such lengths read them: the loop's body reads them as consts.
 """
 
@@ -17,7 +18,18 @@ from typing import Any
 
 from adcompiler.analysis.affine import linear, shifted
 from adcompiler.ir.loop import Item
-from adcompiler.ir.nodes import Apply, Array, Const, Contraction, Element, Func, Index, Map, Read, is_const
+from adcompiler.ir.nodes import (
+    Apply,
+    Array,
+    Const,
+    Contraction,
+    Element,
+    Func,
+    Index,
+    Map,
+    Read,
+    is_const,
+)
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import (
     Rewriter,
@@ -32,7 +44,7 @@ from adcompiler.ir.walk import (
     with_elements,
 )
 from adcompiler.ops.costs import costly, is_costly
-from adcompiler.passes.limits import LEAST_REPEATED, MOST_REPEATED_BESIDE
+from adcompiler.passes.limits import LEAST_REPEATED, MOST_REPEATED_BESIDE, MOST_REPEATED_RESULT
 
 Places = dict[Array, set[tuple[Element, ...]]]
 
@@ -72,17 +84,24 @@ class _Inline(Rewriter):
         results = tuple(results)
         loops = dict.fromkeys(a.loop for a in arrays_of(results) if isinstance(a, Item))
         self.lengths.update(a for loop in loops for o in loop.operands for a in lengths_read(o))
-        self.stored.update(self._stored(arrays_of(results)))
+        self.stored.update(self._stored(results))
         return super().run(results)
 
-    def _stored(self, arrays: Iterable[Array]) -> Iterator[Array]:
-        """The costly maps that some array reads at other places than its own point."""
-        found = _Repeated()
-        for array in arrays:
+    def _stored(self, results: Sequence[Array]) -> Iterator[Array]:
+        """The costly maps that are read at several places beside a point, and simple ones that are read at
+        many."""
+        found = _Repeated(set(results))
+        beside: dict[Array, set[tuple[int, ...]]] = defaultdict(set)
+        for array in arrays_of(results):
             points, elements = _points(array), elements_of(array.elements)
             reads = [e for e in elements if isinstance(e, Read)]
             dear = [e for e in reads if self.cost.get(e.array)]
-            yield from (e.array for e in dear if _is_beside(e))
+            for read in dear:
+                moves = [shifted(i) for i in read.args]
+                if all(isinstance(i, Index) for i, _ in moves):
+                    beside[read.array].add(tuple(by for _, by in moves))
+                    if len(beside[read.array]) == 2:
+                        yield read.array
             if isinstance(array, Map):
                 own = any(map(is_costly, elements)) or any(self.inlines(e, points) for e in dear)
                 self.cost[array] = array.rank > 0 and own
@@ -129,10 +148,11 @@ class _Inline(Rewriter):
         assert isinstance(read.array, Map)
         if read.array in self.kept:
             return False
+        if not read.axes and not all(isinstance(n, Const) for n in read.array.shape):
+            return True  # one element of many
         own = _points(read.array)
-        plain = all(
-            isinstance(i, Index) or is_const(n, 1) for i, n in zip(read.args, read.array.shape, strict=True)
-        )
+        indices = (i for i, n in zip(read.args, read.array.shape, strict=True) if not is_const(n, 1))
+        plain = all(isinstance(shifted(i)[0], Index) for i in indices)
         pairs = points < inf and sum(not isinstance(n, Const) for n in read.array.shape) > 1
         cheap = not self.cost.get(read.array, True) and (plain or own >= points or _reads_one(read.array))
         return (cheap or (plain and (own >= points or pairs))) and not is_number(read.array)
@@ -142,7 +162,8 @@ class _Repeated:
     """Finds the arrays whose simple operations readers would repeat at many places, as those of a stencil at
     each of its neighbours; also through other arrays that are inlined."""
 
-    def __init__(self) -> None:
+    def __init__(self, results: set[Array]) -> None:
+        self.results = results  # which are stored in any case
         self.work: dict[Array, int] = {}  # simple operations of an element
         self.places: dict[Array, Places] = {}  # those at which an element needs other arrays
         self.found: set[Array] = set()
@@ -153,12 +174,13 @@ class _Repeated:
         places: Places = defaultdict(set)
         for read in inlined:
             there = dict(enumerate(read.args))
-            if self.work.get(read.array, 0) >= LEAST_REPEATED:
+            if self.work.get(read.array, 0) >= (1 if read.array in self.results else LEAST_REPEATED):
                 places[read.array].add(_place(read.args, {}))
             for other, each in self.places.get(read.array, {}).items():
                 places[other].update(_place(place, there) for place in each)
         for other, each in places.items():
-            if (len(each) - 1) * self.work[other] > MOST_REPEATED_BESIDE and other not in self.found:
+            most = MOST_REPEATED_RESULT if other in self.results else MOST_REPEATED_BESIDE
+            if (len(each) - 1) * self.work[other] > most and other not in self.found:
                 self.found.add(other)
                 yield other
         if _is_element(array):
@@ -175,12 +197,6 @@ def _place(indices: Iterable[Element], at: Mapping[int, Element]) -> tuple[Eleme
 def _is_element(array: Array) -> bool:
     """Whether an array is computed element by element, at several points."""
     return isinstance(array, Map) and _points(array) > 0
-
-
-def _is_beside(read: Read) -> bool:
-    """Whether a read is of a neighbour of the reader's own point."""
-    moves = [shifted(i) for i in read.args]
-    return all(isinstance(i, Index) for i, _ in moves) and any(by for _, by in moves)
 
 
 def _points(array: Array) -> float:

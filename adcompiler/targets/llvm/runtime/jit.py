@@ -6,8 +6,8 @@ import ctypes
 import os
 import threading
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import cache, lru_cache, partial
 from itertools import count
 from types import MappingProxyType
@@ -288,8 +288,22 @@ def optimised(text: str, second: bool = True, level: int = HIGHEST_LEVEL, native
     """A module of LLVM IR after LLVM's passes for this machine: both, or only the first."""
     module, (_, builder) = parsed(text), _builder(level, native)
     with closed_by_errors(module):
-        run(builder.getModulePassManager(), [module], builder)
+        with _each_load_by_itself():
+            run(builder.getModulePassManager(), [module], builder)
         return inlined(module, builder) if second else module
+
+
+@contextmanager
+def _each_load_by_itself() -> Iterator[None]:
+    """LLVM without one of its optimisations: else x[i + 1], which the next iteration reads as x[i], stays in
+    a register, and a stencil that calls functions is not vectorised. Other users of LLVM keep it."""
+    from llvmlite import binding as llvm
+
+    llvm.set_option("adcompiler", "-enable-load-in-loop-pre=false")
+    try:
+        yield
+    finally:
+        llvm.set_option("adcompiler", "-enable-load-in-loop-pre=true")
 
 
 class Host(NamedTuple):
