@@ -133,6 +133,21 @@ def test_the_table_names_what_is_written_out_for_the_widest_vectors():
     assert len({text for f in FUNCTIONS for text in f.texts}) == sum(len(f.texts) for f in FUNCTIONS)
 
 
+@needs_vectors
+def test_stencils_that_call_functions_are_vectorised():
+    """What the next iteration reads again is read again: in a register it would tie iterations together."""
+    f = adc.compile(
+        "def f(u: f64[n], v: f64[n]):\n"
+        "    r = exp(0.5 * u[1:-1] * (u[2:] - u[:-2]) + v[1:-1] * (v[2:] - v[:-2]))\n"
+        "    return r * (u[2:] - u[1:-1]), r * (v[2:] - v[1:-1])"
+    )
+    u, v = np.linspace(0, 1, 200), np.linspace(1, 2, 200)
+    text = code(f, u, v)
+    assert re.search(r"call <\d+ x double> @\S*exp", text)
+    loads = re.findall(r"^  (%\S+) = phi double ", text, re.MULTILINE)
+    assert not [name for name in loads if f"{name}.pre" in text]
+
+
 # -- the bits ------------------------------------------------------------------------------------
 
 TEXTS = ("exp(x)", "tanh(x)", "log(abs(x))", "abs(x) ** 1.7", "atan2(x, 1 + x * x)", "lgamma(x)", "erf(x)")
