@@ -7,7 +7,7 @@ saved for them. Likewise, elements that no earlier iteration has stored are thos
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import combinations
 from typing import NamedTuple
@@ -23,6 +23,7 @@ from adcompiler.ir.bodies import (
     dependents,
     like,
     opened,
+    reached,
     roots_of,
     varying,
     with_roots,
@@ -61,13 +62,18 @@ class _Source(NamedTuple):
 
 
 def final_reads(
-    body: Body, ends: Sequence[Array], length: Element | None, roots: Sequence[Array]
+    body: Body,
+    ends: Sequence[Array],
+    length: Element | None,
+    roots: Sequence[Array],
+    is_saved: Callable[[Item], bool],
 ) -> tuple[Sequence[Array], dict[Array, Array]]:
     """The roots of a reverse iteration, which read initial and final values of the loop where these have the
     elements of the iteration; and the placeholders of these values.
 
     `body` is the iteration, `ends` are the final values of what it carries. The arrays of the iteration stay
-    as they are, since those that are costly are saved.
+    as they are, since those that are costly are saved, and so do the loops in it that need not run again, as
+    all that they collect `is_saved`.
     """
     sources: dict[Array, list[_Source]] = {}
     places: dict[Array, Array] = {}
@@ -91,7 +97,7 @@ def final_reads(
     if not sources:
         return roots, {}
     ranges: Ranges = {} if length is None else {Read(body.step, ()): up_to(_plain(length))}
-    rewriter = _Reads(sources, ranges, {})
+    rewriter = _Reads(sources, ranges, {}, is_saved)
     rewriter.arrays |= {a: a for a in arrays_of(roots_of(body))}
     made = rewriter.run(roots)
     return made, {p: whole for p, whole in places.items() if p in rewriter.read}
@@ -231,9 +237,10 @@ class _Reads(LoopRewriter):
         sources: Mapping[Array, list[_Source]],
         ranges: Ranges,
         rows: Mapping[Array, tuple[Array, Element]],
+        is_saved: Callable[[Item], bool],
     ) -> None:
         super().__init__()
-        self.sources, self.ranges, self.rows = sources, ranges, rows
+        self.sources, self.ranges, self.rows, self.is_saved = sources, ranges, rows, is_saved
         self.depth = len(ranges)
         self.read: set[Array] = set()
 
@@ -286,7 +293,7 @@ class _Reads(LoopRewriter):
         return array in self.rows or array in self.sources
 
     def results(self, loop: Loop) -> Sequence[Array]:
-        if not any(map(self.is_known, (*loop.consts, *loop.scanned))):
+        if not any(map(self.is_known, (*loop.consts, *loop.scanned, *loop.inits))):
             return loop.items
         body = opened(loop)
         number = Read(body.step, ())
@@ -294,7 +301,13 @@ class _Reads(LoopRewriter):
         if body.length is not None:
             ranges[number] = replace(up_to(_plain(body.length)), depth=self.depth)
         rows = {row: (whole, number) for whole, row in body.rows if self.is_known(whole)}
-        inside = _Reads(self.sources, ranges, {**self.rows, **rows})
+        carried: dict[Array, list[_Source]] = {}
+        runs = not all(map(self.is_saved, loop.items[len(body.carried) :]))
+        for c, item in zip(body.carried, loop.items, strict=False) if runs else ():
+            more = _inner_stores(item) if c.init in self.sources else None
+            if more is not None and all(more):
+                carried[c.slot] = [s._replace(stores=[*s.stores, *more]) for s in self.sources[c.init]]
+        inside = _Reads({**self.sources, **carried}, ranges, {**self.rows, **rows}, lambda item: False)
         changing = varying(body)
         roots = roots_of(body)
         placed = {body.step, *(c.slot for c in body.carried), *(row for _, row in body.rows)}
@@ -303,7 +316,11 @@ class _Reads(LoopRewriter):
         self.read |= inside.read
         if made == roots:
             return loop.items
-        built = build(with_roots(body, made, body.carried))
+        body = with_roots(body, made, body.carried)
+        slots = {c.slot for c in body.carried}
+        if carried and body.test is None and slots.isdisjoint(reached(body.outs, slots)):
+            return [*loop.items[: len(slots)], *build(replace(body, carried=())).outs]
+        built = build(body)
         return [*built.finals, *built.outs, *(() if built.count is None else (built.count,))]
 
 

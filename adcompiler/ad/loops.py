@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from adcompiler.ad.fewest_saved import fewest
 from adcompiler.ad.final_reads import final_reads
@@ -20,7 +21,7 @@ from adcompiler.ad.guards import mask
 from adcompiler.ad.liveness import liveness
 from adcompiler.ad.partials import active_arrays
 from adcompiler.ad.rows import RowCotangent, row_cotangents
-from adcompiler.ad.stacks import longest, outlined, padded, stacked
+from adcompiler.ad.stacks import is_small, longest, outlined, padded, stacked
 from adcompiler.ir.bodies import (
     Body,
     Carried,
@@ -193,7 +194,8 @@ def _with_stacks(loop: Loop, iteration: _Iteration, back: Body) -> Body:
     place."""
     given = {r for _, r in iteration.body.rows} | {p for _, p in iteration.consts} | {iteration.body.step}
     ends = loop.items[: len(loop.results)]
-    roots, whole = final_reads(iteration.body, ends, back.length, roots_of(back))
+    body = iteration.body
+    roots, whole = final_reads(body, ends, back.length, roots_of(back), partial(is_small, body=body))
     roots, saved, restored = stacked(iteration.body, given, roots)
     finals = dict(zip(iteration.body.carried, ends, strict=True))
     carried = (*back.carried, *(replace(r, init=finals[c]) for c, r in restored.items()))

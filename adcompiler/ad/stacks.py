@@ -128,15 +128,12 @@ def stacked(body: Body, given: set[Array], roots: Sequence[Array]) -> Stacked:
     own = _decided_by(slots | given, (*roots, *places))
     made = set(arrays_of(roots_of(body)))
     most = max((_extent(c.init) for c in body.carried), default=0)
-    long = max((sum(map(_is_long, c.init.shape)) for c in body.carried), default=0)
-    sizes = [Counter(_lengths(c.init)) for c in body.carried]
     kept = slots & own
     for a in own - given:
         if a in made:
             small = _extent(a) <= most and _is_worth_saving(a) and not is_over_pairs(a)
         else:  # the stacks of a loop in the iteration, which then need not run again
-            few = _extent(a) < most or any(Counter(_lengths(a)) <= size for size in sizes)
-            small = isinstance(a, Item) and (few or _work(a.loop) <= long)
+            small = isinstance(a, Item) and is_small(a, body)
         if small and longest(a, body, given) is not None:
             kept.add(a)
     roots = _ThroughStores(kept, own).run(roots)
@@ -156,6 +153,15 @@ def stacked(body: Body, given: set[Array], roots: Sequence[Array]) -> Stacked:
     first = len(roots) - len(chosen)
     pairs = zip(chosen, roots[first:], strict=True)
     return Stacked(roots[:first], saved, {c: replace(back[c], result=made) for c, made in pairs})
+
+
+def is_small(item: Item, body: Body) -> bool:
+    """Whether the stack of a loop in an iteration is no larger than what the iteration carries."""
+    inits = [c.init for c in body.carried]
+    long = max((sum(map(_is_long, a.shape)) for a in inits), default=0)
+    if _extent(item) < max(map(_extent, inits), default=0) or _work(item.loop) <= long:
+        return True
+    return any(Counter(_lengths(item)) <= Counter(_lengths(a)) for a in inits)
 
 
 def longest(array: Array, body: Body, given: set[Array]) -> Shape | None:
