@@ -341,8 +341,12 @@ class _Body:
             return Guarded(self.anywhere(read, guard, added), written(mask(value, guard)))
         places, free, gone = inverse.places, inverse.free, sorted(inverse.free)
         is_whole = inverse.lengths == self.sizes(gone)
-        if (gone and is_whole) or any(map(is_digit, places.values())):
-            value = self.stored(value, scope)
+        if any(map(is_digit, places.values())):
+            value = self.stored(value, scope, scope)
+        elif gone and is_whole:
+            summed = frozenset(axis for place in free.values() for axis in place.axes)
+            varied = frozenset(k for k, place in (places | free).items() if place.axes & summed)
+            value = self.stored(value, scope, varied)
         if guard.axes <= places.keys() and inverse.inside is TRUE:
             guard = substitute(guard, places)
         else:
@@ -363,18 +367,15 @@ class _Body:
             body = Read(Reduce("sum", shape, inverse.lengths, body), identity(shape))
         return Guarded(inverse.guard if guard is TRUE else both(inverse.guard, guard), body)
 
-    def stored(self, value: Element, scope: Scope) -> Element:
+    def stored(self, value: Element, scope: Scope, varied: Scope) -> Element:
         """A value that each point of an array adds up, with the costly parts that are the same at several
-        points of `scope` as arrays: they would be computed for each pair of points."""
+        points of `scope` as arrays: they would be computed for each pair of points. Those that no `varied`
+        axis changes are the same in the whole sum."""
         known: dict[Element, bool] = {}
 
         def is_part(element: Element) -> bool:
-            return (
-                bool(element.axes)
-                and element.axes < scope
-                and is_float(element.dtype)
-                and costly(element, known)
-            )
+            fewer = bool(element.axes & varied) and element.axes < scope
+            return fewer and is_float(element.dtype) and costly(element, known)
 
         parts = [e for e in postorder((value,), lambda e: () if is_part(e) else e.args) if is_part(e)]
         made = {e: separate(e, self.domain) for e in parts if not isinstance(e, Read)}

@@ -23,6 +23,13 @@ def rows(count: int) -> str:
     return "\n".join(["def f(x: f64[n, m], w):", "    y = x", *lines, "    return sum(y * y)"])
 
 
+RETURNED = """
+def f(x):
+    z = tanh(x)
+    a = sum(z * x)
+    b = sum(x * cos(z + a))
+    return z, a, b * sum(exp(z * b))
+"""
 PAIRS = """
 def f(x: f64[n], y: f64[m]):
     a = sum(tanh(sin(exp(x[i] - y[j]) * x[i])) for i in range(n) for j in range(m))
@@ -47,6 +54,12 @@ def test_each_layer_is_computed_few_times(make):
     few, many = (adc.value_and_grad(adc.compile(make(count))) for count in (4, 8))
     few(*args), many(*args)
     assert functions(many, "tanh") <= 2 * functions(few, "tanh") + 2 <= 4 * 4 + 2
+
+
+def test_results_are_read_where_they_are_needed_again():
+    f = adc.compile(RETURNED)
+    f(points(POINTS)[0])
+    assert functions(f, "tanh") == 1
 
 
 def test_pairs_of_points_are_computed_again():

@@ -103,14 +103,14 @@ class _Root:
 
 
 def _with_rule(root: _Root, x: Value, found: Value) -> Array:
-    """The root as an array with the rule x / r."""
+    """The root as an array with the rule x / r; for a mean the cotangent is divided by the count."""
     context = root.context
     value, whole = whole_of(CLOSED, found), whole_of(CLOSED, x)
     places = like(whole), like(value), like(value)
     here, r, cotangent = (Value(p.shape, element_of(p)) for p in places)
-    slope = root.do("divide", here, r)
-    slope = slope if root.count is None else root.do("divide", slope, root.count)
-    slope = context.where(root.do("equal", r, 0), 0.0, root.do("multiply", cotangent, slope), root.span)
+    each: AnyValue = cotangent if root.count is None else root.do("divide", cotangent, root.count)
+    product = root.do("multiply", each, root.do("divide", here, r))
+    slope = context.where(root.do("equal", r, 0), 0.0, product, root.span)
     assert isinstance(slope, Value)
     return closed_rule(value, (whole,), places, (whole_of(CLOSED, slope),))
 

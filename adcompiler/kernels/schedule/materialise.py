@@ -94,9 +94,21 @@ def _chosen(found: Mapping[Element, Sequence[Use]], style: Style) -> Iterator[Se
             continue
         again = postorder((own,), lambda e: () if e in stored else e.args)
         time = sum(nanoseconds(e) for e in again if isinstance(e, Apply | Select) and e not in stored)
-        if time * (len(where) - 1) > style.access * (len(where) + 1):
+        readers = [use for use in found[own] if not _is_stored(use)]
+        if len(readers) < len(found[own]):
+            pays = time >= style.access
+        else:
+            pays = time * (len(where) - 1) > style.access * (len(where) + 1)
+        if pays and readers:
             stored.add(own)
-            yield found[own]
+            yield readers
+
+
+def _is_stored(use: Use) -> bool:
+    """Whether a use is the element of an array that is stored in any case: others read it from there."""
+    task = use.task
+    whole = task.stored and not task.dropped and task.order == tuple(range(task.array.rank))
+    return whole and isinstance(task.array, Map) and task.array.body is use.part.element
 
 
 # -- buffer reuse ------------------------------------------------------------------------------------

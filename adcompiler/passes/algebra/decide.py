@@ -28,7 +28,7 @@ from adcompiler.ir.nodes import (
     select,
 )
 from adcompiler.ir.origins import follow
-from adcompiler.ir.walk import elements_of, operands, with_args, with_elements
+from adcompiler.ir.walk import elements_of, operands, rewrite, with_args, with_elements
 from adcompiler.ops.build import apply
 from adcompiler.passes.algebra.fold import Fold
 from adcompiler.passes.limits import MOST_FACTS
@@ -89,8 +89,9 @@ class _Here:
         return self.decided(made) if isinstance(made, Apply) else made
 
     def conjunction(self, guard: Element) -> Element:
-        """Conditions without those that follow from the others."""
+        """Conditions without those that follow from the others, and without selects that these decide."""
         parts = list(dict.fromkeys(operands(guard, "logical_and")))
+        parts = [_under(part, [p for p in parts if p is not part]) for part in parts]
         for part in parts[::-1]:
             others = [p for p in parts if p is not part]
             if isinstance(part, Apply) and _is_open(part):
@@ -128,6 +129,18 @@ class _Here:
             left = [a for a in y.args if not self.sure(linear(a) - linear(x) - linear_constant(1))]
             return apply("less", x, left[0]) if len(left) == 1 else made
         return made
+
+
+def _under(condition: Element, others: Sequence[Element]) -> Element:
+    """A condition where others hold as well: what it selects by these is known."""
+
+    def visit(element: Element) -> Element:
+        if isinstance(element, Select) and set(operands(element.guard, "logical_and")) <= known:
+            return element.then
+        return element
+
+    known = set(others)
+    return rewrite((condition,), visit)[0] if others else condition
 
 
 def _is_open(element: Element) -> bool:

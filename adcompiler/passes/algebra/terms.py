@@ -20,10 +20,11 @@ A program that does not become cheaper is not changed. Sums and products change 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from functools import reduce as fold_left
 from typing import TypeGuard
 
+from adcompiler.ad.guards import TRUE
 from adcompiler.analysis.loop_order import loop_order
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
@@ -39,6 +40,7 @@ from adcompiler.ir.nodes import (
     const,
     identity,
     is_const,
+    neutral,
     select,
 )
 from adcompiler.ir.ruled import Ruled
@@ -97,7 +99,8 @@ class _Terms(StrictRewriter):
         known = self.known(array, core)
         number, core = self.positive(array.body)
         if known is not None:
-            made = Map(array.shape, self.times(signed, known))
+            sign, value = known
+            made = Map(array.shape, self.times(signed * sign, value))
         elif number == 1 or any(k >= array.rank for k in loop_order(array)[: array.rank]):
             self.sums.add(array)  # an extra map would read and write a sum that is not in a register
             return array
@@ -108,19 +111,39 @@ class _Terms(StrictRewriter):
         self.drawn.add(made)
         return made
 
-    def known(self, array: Reduce, core: Element) -> Element | None:
-        """A sum as an existing sum times factors that do not depend on the reduced axes."""
+    def known(self, array: Reduce, core: Element) -> Scaled | None:
+        """A sum as a number and an existing sum times factors, and divided by others, that do not depend on
+        the reduced axes."""
         reduced = set(range(array.rank, len(array.domain)))
-        factors = self.factors_of(core)
-        same = [f for f in factors if not f.axes & reduced]
-        rest = self.known_product(Counter(f for f in factors if f.axes & reduced)) if same else None
-        if rest is None:
+        guard: Element = TRUE
+        sign, inside = 1.0, core
+        if isinstance(core, Select) and is_const(core.otherwise, 0):
+            guard, (sign, inside) = core.guard, self.split(core.then)
+        factors, divisors = list(self.factors_of(inside)), list[Element]()
+        while True:
+            same = [f for f in factors if not f.axes & reduced]
+            own = [f for f in factors if f.axes & reduced]
+            if (same or divisors) and (other := self.known_sum(array, guard, own)) is not None:
+                break
+            fraction = next((f for f in own if _is_divided(f, reduced)), None)
+            if fraction is None:
+                return None
+            factors.remove(fraction)
+            factors += self.factors_of(fraction.args[0])
+            divisors.append(fraction.args[1])
+        made = fold_left(self.multiplied, [*same, Read(other, identity(array.shape))])
+        for divisor in reversed(divisors):
+            made = apply("divide", made, divisor)
+        return sign, of_some(made, array.reduced) if guard is TRUE else _where_some(array, guard, made)
+
+    def known_sum(self, array: Reduce, guard: Element, factors: Sequence[Element]) -> Reduce | None:
+        """The sum of a product where a guard holds, if the program has it."""
+        body = self.known_product(Counter(factors))
+        if body is None:
             return None
-        other = Reduce("sum", array.shape, array.reduced, rest)
-        if other not in self.sums:
-            return None
-        made = fold_left(self.multiplied, same)
-        return of_some(self.multiplied(made, Read(other, identity(array.shape))), array.reduced)
+        body = body if guard is TRUE else select(guard, body, const(0, array.dtype))
+        total = Reduce("sum", array.shape, array.reduced, body)
+        return total if total in self.sums else None
 
     def element(self, element: Element) -> Element:
         if not is_float(element.dtype):
@@ -273,6 +296,19 @@ class _Terms(StrictRewriter):
             self.addends[made] = tuple((number / least, core) for number, core in ordered)
         number, core = self.split(made)
         return self.times(least * number, core)
+
+
+def _is_divided(element: Element, reduced: Set[int]) -> bool:
+    """Whether an element is a quotient by a number that does not depend on the reduced axes."""
+    return isinstance(element, Apply) and element.op == "divide" and not element.args[1].axes & reduced
+
+
+def _where_some(array: Reduce, guard: Element, made: Element) -> Element:
+    """An element where a guard holds at some reduced point, else 0: its factors may be infinite."""
+    one, least = const(1, "i64"), neutral("max", "i64")
+    holds = Reduce("max", array.shape, array.reduced, select(guard, one, least))
+    some = apply("greater", Read(holds, identity(array.shape)), const(0, "i64"))
+    return select(some, made, const(0, made.dtype))
 
 
 def _common(found: Sequence[Scaled]) -> float:

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 
-from adcompiler.analysis.predicates import conditions
+from adcompiler.ad.guards import conjunction, mask
+from adcompiler.analysis.predicates import conditions, guarded
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -24,12 +25,14 @@ from adcompiler.ir.nodes import (
     Read,
     Reduce,
     Select,
+    const,
     is_const,
     select,
 )
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import arrays_of, arrays_read, elements_of
 from adcompiler.ops.build import apply
+from adcompiler.ops.costs import is_function
 from adcompiler.passes.algebra.strict import StrictRewriter
 from adcompiler.passes.arrays.transpose import in_order
 from adcompiler.passes.limits import MOST_SUM_TERMS
@@ -87,7 +90,7 @@ class _Merge(StrictRewriter):
                     b, y = _transposed(b, y, x.args)
                     self.single.add(b)
                 if x.args == y.args and self.mergeable(a, b):
-                    made = _with_body(a, apply(op, a.elements[-1], b.elements[-1]))
+                    made = _with_body(a, _combined(op, a, b))
                     self.single.add(made)
                     return Read(made, x.args)
             case Apply(op="multiply", args=(Const() as number, u)), Apply(op="multiply", args=(other, v)):
@@ -103,7 +106,7 @@ class _Merge(StrictRewriter):
 
     def mergeable(self, a: Array, b: Array) -> bool:
         """Whether two sums over one domain add to the same places, have no other readers, and are ready at
-        the same time."""
+        the same time or compute the same function."""
         match a, b:
             case Reduce(op="sum"), Reduce(op="sum"):
                 # Different conditions give loops with different bounds.
@@ -113,12 +116,21 @@ class _Merge(StrictRewriter):
                 same = a.shape == b.shape and a.domain == b.domain and a.indices == b.indices
             case _:
                 return False
-        return same and a in self.single and b in self.single and self.depth(a) == self.depth(b)
+        if not (same and a in self.single and b in self.single):
+            return False
+        shared = isinstance(a, Accumulate) and not _functions(a).isdisjoint(_functions(b))
+        return shared or self.depth(a) == self.depth(b)
 
     def _depth(self, array: Array) -> int:
         """The longest chain of reductions that an array depends on."""
         below = max((self.depth(a) for a in arrays_read(array)), default=0)
         return below + isinstance(array, Reduce | Accumulate)
+
+
+def _functions(array: Array) -> set[Element]:
+    """The functions that are computed for each point of a domain."""
+    axes = len(array.domain)
+    return {e for e in elements_of(array.elements) if len(e.axes) == axes and is_function(e)}
 
 
 def _single(roots: Iterable[Array]) -> set[Array]:
@@ -141,6 +153,23 @@ def _transposed(array: Array, read: Read, places: tuple[Element, ...]) -> tuple[
         return array, read
     transposed = in_order(array, (read.args.index(place) for place in places))
     return transposed, Read(transposed, places)
+
+
+def _combined(op: str, a: Array, b: Array) -> Element:
+    """The body of the sum, or the difference, of two arrays. What both add only under a condition, they add
+    together under it, so that a loop over pairs still has bounds by it."""
+    x, y = a.elements[-1], b.elements[-1]
+    if isinstance(a, Reduce):
+        return apply(op, x, y)
+    (first, one), (second, other) = guarded(x), guarded(y)
+    common = [c for c in first if c in second]
+    if not common:
+        return apply(op, x, y)
+    sides = (
+        mask(value, conjunction(c for c in found if c not in common))
+        for found, value in ((first, one), (second, other))
+    )
+    return select(conjunction(common), apply(op, *sides), const(0, x.dtype))
 
 
 def _with_body(array: Array, body: Element) -> Array:
