@@ -36,9 +36,10 @@ from adcompiler.passes.recurrences.stores import stores
 
 Pass = Callable[[Func], Func]
 
-# Where a loop stores in an array no more, what it reads of it may be what it adds.
+# Where a loop stores in an array no more, what it reads of it may be what it combines; and the loop around
+# one that only combines may only store.
 SIMPLIFY: tuple[Pass, ...] = (
-    *(fold, stabilised, reductions, stores, reductions),
+    *(fold, stabilised, reductions, stores, reductions, stores),
     *(eliminate, last_iterations, prune),
 )
 OPTIMISE: tuple[Pass, ...] = (

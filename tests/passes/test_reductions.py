@@ -171,6 +171,41 @@ def test_inside_of_other_loops(name: str) -> None:
     adc.check_grad(f, *given)
 
 
+PLACES = {  # loops over the rows of x, its columns and those of y, from the outermost one
+    "innermost": "ijl",
+    "outermost": "lij",
+    "between": "ilj",
+}
+LOOPS = {"i": "for i in range(n):", "j": "for j in range(k):", "l": "for l in range(m):"}
+
+
+def at_places(order: str, update: str) -> str:
+    heads = "".join(f"{'    ' * (depth + 1)}{LOOPS[name]}\n" for depth, name in enumerate(order))
+    body = "".join(f"{'    ' * 4}{line}\n" for line in update.splitlines())
+    return (
+        "def f(x: f64[n, m], y: f64[m, k]):\n    out = 0.1 * x[:, :1] + zeros((n, k))\n"
+        f"{heads}{body}    return sum(sin(out))\n"
+    )
+
+
+@pytest.mark.parametrize("order", PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize(
+    "update",
+    [
+        "out[i, j] = logaddexp(out[i, j], x[i, l] * y[l, j])",
+        "if x[i, l] > 0:\n    out[i, j] = max(x[i, l] * y[l, j], out[i, j])",
+    ],
+    ids=["logaddexp", "max"],
+)
+def test_at_places_of_arrays(order: str, update: str) -> None:
+    source = at_places(order, update)
+    f = adc.compile(source, backend="numpy")
+    args = RANDOM.standard_normal((4, 3)), RANDOM.standard_normal((3, 2))
+    np.testing.assert_allclose(f(*args), evaluate(source, *args), rtol=1e-12)
+    assert "loop" not in f.show("ir")
+    adc.check_grad(f, *args)
+
+
 @pytest.mark.parametrize("update", ["s = logaddexp(s, s * x[j])", "s = max(x[j], s + p[j])", "s *= x[j]"])
 def test_others_stay_loops(update: str) -> None:
     f = adc.compile(of_numbers("s = 1.0", update))

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial, reduce
+from functools import partial
 
-from adcompiler.ad.guards import both
+from adcompiler.ad.guards import TRUE, conjunction
 from adcompiler.ad.spots import Spot, spots
 from adcompiler.analysis.predicates import guarded, scalar_ties
 from adcompiler.ir.batch import batch, shifted
@@ -63,7 +63,7 @@ from adcompiler.ir.walk import (
 from adcompiler.ops.build import apply
 from adcompiler.ops.costs import costly
 from adcompiler.passes.arrays.prune import alone
-from adcompiler.passes.recurrences.updates import Update, update
+from adcompiler.passes.recurrences.updates import Update, masked, update
 
 
 def reductions(func: Func) -> Func:
@@ -102,7 +102,7 @@ def _split(loop: Loop) -> list[Array]:
         if not bad:
             break
         found = {c: u for c, u in found.items() if c not in bad}
-    if not found or (placed and not any(c in found for parts in placed.values() for c, _ in parts)):
+    if not found or (placed and not any(c in found for parts in placed.values() for c, *_ in parts)):
         return list(loop.items)
     others = (*(c.result for c in rest), *outs)
     built = build(with_roots(replace(body, carried=tuple(rest), outs=outs), others, rest))
@@ -116,26 +116,53 @@ def _split(loop: Loop) -> list[Array]:
     every |= {old: new for old, new in zip(read, iterations, strict=True) if new is not old}
     totals = {c: total(c.init, u, loop.length, every) for c, u in found.items()}
     finals = {c: totals[c] if c in totals else kept[c] for c in body.carried}
-    finals |= {c: _at_places(c.init, [(finals[p], s) for p, s in parts]) for c, parts in placed.items()}
+    finals |= {c: _at_places(c.init, [(finals[p], s, u) for p, s, u in parts]) for c, parts in placed.items()}
     return [*(finals[c] for c in given.carried), *built.outs[: len(body.outs)]]
 
 
-def _by_places(body: Body) -> tuple[Body, dict[Carried, list[tuple[Carried, Spot]]]]:
-    """A body that carries a separate sum for each fixed place at which it adds sums to a carried array, as in
-    the gradient of `x @ W[0]`; and these sums."""
+Parts = list[tuple[Carried, Spot, Update]]  # what an array is combined with at fixed places
+
+
+def _by_places(body: Body) -> tuple[Body, dict[Carried, Parts]]:
+    """A body that carries a separate value for each fixed place at which it combines values with a carried
+    array, as for `out[i, k] = max(out[i, k], x[j])` or in the gradient of `x @ W[0]`; and these values."""
     slots, inside = {c.slot for c in body.carried}, varying(body)
-    placed: dict[Carried, list[tuple[Carried, Spot]]] = {}
+    placed: dict[Carried, Parts] = {}
     carried: list[Carried] = []
     for c in body.carried:
-        whole = update(c.slot, c.result) if c.slot.rank > 1 else None
-        found = spots(_opened(c, whole, slots).element) if whole is not None and whole.op == "add" else None
+        own = update(c.slot, c.result) if c.slot.rank else None
+        found = None if own is None else _fixed_spots(c, own, slots, inside)
         rest = (*(o.result for o in body.carried if o is not c), *body.outs)
-        if found is None or not _are_fixed_sums(found, inside) or c.slot in reached(rest, slots):
+        if own is None or not found or c.slot in reached(rest, slots):
             carried.append(c)
             continue
-        placed[c] = [(_separate(c, spot), spot) for spot in found]
-        carried += [part for part, _ in placed[c]]
+        placed[c] = [(_separate(c, spot, own), spot, own) for spot in found]
+        carried += [part for part, *_ in placed[c]]
     return (replace(body, carried=tuple(carried)), placed) if placed else (body, placed)
+
+
+def _fixed_spots(carried: Carried, own: Update, slots: set[Array], inside: set[Array]) -> list[Spot] | None:
+    """The places at which all iterations combine values with an array; None if there are others. Of values
+    that are added, only sums are worth it: one number at a place is a scatter."""
+    if own.op != "add":
+        found = [_spot(part, own, inside) for part in own.parts]
+        return None if None in found else [spot for spot in found if spot is not None]
+    sums = spots(_opened(carried, own, slots).element) if carried.slot.rank > 1 else None
+    return sums if sums is not None and _are_fixed_sums(sums, inside) else None
+
+
+def _spot(part: Element, own: Update, inside: set[Array]) -> Spot | None:
+    """The fixed place outside which a value is neutral."""
+    conditions, value = guarded(part, own.neutral.value)
+    ties: dict[int, Element] = {}
+    rest: list[Element] = []
+    for condition in conditions:
+        fixed = [
+            t for t in scalar_ties(condition) if t[0] not in ties and inside.isdisjoint(read_by((t[1],)))
+        ]
+        ties |= dict(fixed[:1])
+        rest += [] if fixed else [condition]
+    return Spot(ties, conjunction(rest), value) if ties else None
 
 
 def _are_fixed_sums(found: Iterable[Spot], inside: Collection[Array]) -> bool:
@@ -147,21 +174,28 @@ def _are_fixed_sums(found: Iterable[Spot], inside: Collection[Array]) -> bool:
     )  # fmt: skip
 
 
-def _separate(carried: Carried, spot: Spot) -> Carried:
-    """The sum of a spot's values."""
-    shape = tuple(carried.slot.shape[k] for k in spot.free(carried.slot.rank))
+def _separate(carried: Carried, spot: Spot, own: Update) -> Carried:
+    """A value of its own for what is combined at a spot."""
+    rank = carried.slot.rank
+    free = spot.free(rank)
+    shape = tuple(carried.slot.shape[k] for k in free)
+    at: dict[int, Element] = {k: Index(p) for p, k in enumerate(free)} | dict(spot.ties)
+    value = spot.value if spot.guard is TRUE else masked(spot.value, spot.guard, own.neutral)
     slot = fresh(carried.slot.dtype, shape)
-    added = apply("add", element_of(slot), spot.inside(carried.slot.rank))
-    return Carried(Map(shape, const(0, slot.dtype)), slot, Map(shape, added))
+    result = apply(own.op, element_of(slot), substitute(value, at))
+    return Carried(Map(shape, own.neutral), slot, Map(shape, result))
 
 
-def _at_places(init: Array, parts: Iterable[tuple[Array, Spot]]) -> Array:
-    """An array, with sums added at their places."""
+def _at_places(init: Array, parts: Iterable[tuple[Array, Spot, Update]]) -> Array:
+    """An array, with values combined at their places."""
     body: Element = element_of(init)
-    for part, spot in parts:
-        here = [apply("equal", Index(k), place) for k, place in spot.ties.items()]
+    for part, spot, own in parts:
+        here = conjunction(apply("equal", Index(k), place) for k, place in spot.ties.items())
         value = Read(part, tuple(identity(init.shape)[k] for k in spot.free(init.rank)))
-        body = apply("add", body, select(reduce(both, here), value, const(0, init.dtype)))
+        if own.op == "add":
+            body = apply("add", body, select(here, value, const(0, init.dtype)))
+        else:
+            body = select(here, apply(own.op, substitute(body, dict(spot.ties)), value), body)
     return Map(init.shape, body)
 
 
