@@ -14,7 +14,6 @@ from adcompiler.frontend.values import rearranging
 from adcompiler.frontend.values.builtin_arguments import Builtin, builtins, flag
 from adcompiler.frontend.values.open_axes import open_axes
 from adcompiler.frontend.values.operations import Context, over
-from adcompiler.frontend.values.sizes import unit
 from adcompiler.frontend.values.values import AnyValue, Value
 from adcompiler.ir.nodes import Array, Read, Shape, closed, const, identity, select
 from adcompiler.ir.types import as_float
@@ -79,7 +78,7 @@ def column(found: Value) -> Value:
 def require_equal(context: Context, what: str, pair: Shape, span: Span, remedy: str) -> None:
     """Require that two lengths are equal."""
     left, right = pair
-    fits = unit(context.sizes.find(left)) == unit(context.sizes.find(right))
+    fits = context.sizes.fits(left, right)
     if not fits or not context.sizes.merge(left, right, what, span, remedy):
         lengths = " and ".join(context.sizes.describe(n) for n in pair)
         context.fail(ShapeError, f"{what}: the lengths {lengths} differ", span, remedy)

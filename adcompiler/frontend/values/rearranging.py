@@ -316,7 +316,7 @@ def matmul(context: Context, left: AnyValue, right: AnyValue, span: Span) -> Any
     if not (isinstance(left, Value) and isinstance(right, Value) and left.rank and right.rank):
         context.fail(ShapeError, "@ takes arrays of rank 1 or more", span, "write * for scalars")
     inner = left.shape[-1], right.shape[-2 if right.rank > 1 else -1]
-    fits = unit(context.sizes.find(inner[0])) == unit(context.sizes.find(inner[1]))
+    fits = context.sizes.fits(*inner)
     if not fits or not context.sizes.merge(*inner, "@: the inner axes", span, INNER):
         lengths = " and ".join(context.sizes.describe(n) for n in inner)
         context.fail(

@@ -70,6 +70,8 @@ class Sizes:
     def describe(self, size: Element) -> str:
         """A description of a length: its value if known, and its axis."""
         known = self.find(size)
+        if not isinstance(known, Size | Const):
+            return "a computed length"
         text = str(known.value) if isinstance(known, Const) else ""
         return f"{text} ({self.owners[size.number]})".strip() if isinstance(size, Size) else text
 
@@ -86,6 +88,12 @@ class Sizes:
     def same(self, left: Element, right: Element) -> bool:
         """Whether two sizes are known to be equal."""
         return self.find(left) is self.find(right)
+
+    def fits(self, left: Element, right: Element) -> bool:
+        """Whether two lengths may be equal: one that is 1 and one of an axis, whose symbol is never 1, are
+        not."""
+        a, b = self.find(left), self.find(right)
+        return unit(a) == unit(b) or not isinstance(a if unit(b) else b, Size | Const)
 
     def demand(
         self, size: Element, least: Element, what: str, span: Span | None, reach: Element | None = None

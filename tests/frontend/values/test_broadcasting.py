@@ -270,3 +270,20 @@ def test_slices_of_equal_length_make_their_axes_equal():
 def test_numbers_may_be_one_where_axes_are_not():
     f = adc.compile("def f(k: int, l: int):\n    return sum(ones(k)[1:] * ones(l)[:-1]) + k + l")
     assert [f(3, 3), f(1, 0), f(0, 1), f(1, 1)] == [8, 1, 1, 2]
+
+
+HALVES = "def f(x: f64[n, d], w: f64[m, p]):\n    return sum(x[:, : d // 2] @ w)"
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 4])
+def test_a_computed_length_may_be_one(d: int) -> None:
+    """An axis of length 1 has no symbol; whether a part of another axis is as long is known in the call."""
+    x, w = np.arange(1.0, 1 + 2 * d).reshape(2, d), np.ones((d // 2, 3))
+    f = adc.compile(HALVES)
+    assert f(x, w) == np.sum(x[:, : d // 2] @ w)
+    adc.check_grad(f, x, w, order=2)
+
+
+def test_a_computed_length_that_differs_from_one_is_refused_in_the_call() -> None:
+    with pytest.raises(adc.ShapeError, match="the lengths 2 and 1 differ"):
+        adc.compile(HALVES)(np.ones((2, 4)), np.ones((1, 3)))
