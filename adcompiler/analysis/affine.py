@@ -131,6 +131,8 @@ def is_counter(element: Element) -> bool:
                     return False
             case Apply(op="add" | "subtract" | "multiply" | "negative") | Index() | Size() | Const():
                 continue
+            case Apply(op="maximum") if not e.axes:
+                continue
             case _:
                 return False
     return True

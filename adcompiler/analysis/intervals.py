@@ -92,10 +92,10 @@ def _iterations(form: Linear, ranges: Ranges) -> list[Linear]:
             work.extend(found[atom].terms)
         elif _remainder(atom) or _scaled(atom) or _quotient(atom):
             work.extend(e for e in elements_of((atom,)) if e in ranges)
-    return [*found.values(), *(f for last in found.values() for f in _factors(last))]
+    return [*found.values(), *(f for last in found.values() for f in factors(last))]
 
 
-def _factors(last: Linear) -> Iterator[Linear]:
+def factors(last: Linear) -> Iterator[Linear]:
     """Forms that are nonnegative because a loop over several axes at once iterates: each is one or longer."""
     for atom, factor in last.terms.items():
         if last.terms.get(None) == -1 and factor == 1 and len(last.terms) == 2:
@@ -103,7 +103,7 @@ def _factors(last: Linear) -> Iterator[Linear]:
             for part in work:
                 if isinstance(part, Apply) and part.op == "multiply":
                     work += part.args
-                elif isinstance(part, Size) and part is not atom:
+                elif part is not None and part is not atom and _is_length(part):
                     yield linear(part) - linear_constant(1)
 
 
@@ -257,7 +257,11 @@ def _numerator(atom: Element) -> Const | None:
 
 
 def _is_nonnegative(form: Linear) -> bool:
-    """Whether a form of sizes is provably nonnegative, since sizes are."""
+    """Whether a form of sizes is provably nonnegative, since sizes are, and 4 * (n // 4) is at most n."""
+    for atom, factor in form.terms.items():
+        match atom:
+            case Apply(op="floor_divide", args=(x, Const(value=value))) if factor < 0 and _is_length(atom):
+                form = form - Linear({atom: factor}) + linear(x) * (factor // int(value))
     return all(f >= 0 and (a is None or _is_length(a)) for a, f in form.terms.items())
 
 

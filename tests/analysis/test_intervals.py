@@ -27,6 +27,8 @@ def plus(x: Element, y: Element) -> Element:
 
 BT, BTH = times(B, T), times(times(B, T), H)
 FLAT = plus(times(plus(times(I, T), J), H), K)  # the place of (I, J, K)
+TWO = const(2, "i64")
+HALF = apply("floor_divide", T, TWO)
 # An index, the length of its axis, the loops around, and whether it is inside.
 PLACES = {
     "a row of a flattened axis": (plus(times(I, T), J), BT, (B, T), True),
@@ -38,6 +40,9 @@ PLACES = {
     "the first of three": (apply("floor_divide", apply("floor_divide", I, H), T), B, (BTH,), True),
     "the second of three": (apply("remainder", apply("floor_divide", I, H), T), T, (BTH,), True),
     "axes in another order": (apply("floor_divide", I, B), B, (BT,), False),
+    "halves of an axis": (plus(times(I, HALF), J), T, (TWO, HALF), True),
+    "the second half of an axis": (plus(HALF, J), T, (B, HALF), True),
+    "behind both halves": (plus(times(TWO, HALF), J), T, (TWO, HALF), False),
     "a remainder by another length": (apply("remainder", I, H), H, (BT,), False),
 }  # fmt: skip
 

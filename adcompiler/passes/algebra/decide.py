@@ -12,7 +12,15 @@ from dataclasses import replace
 from functools import partial, reduce
 
 from adcompiler.analysis.affine import Linear, linear, linear_constant
-from adcompiler.analysis.intervals import Ranges, always_holds, facts_of, never_holds, never_negative, up_to
+from adcompiler.analysis.intervals import (
+    Ranges,
+    always_holds,
+    factors,
+    facts_of,
+    never_holds,
+    never_negative,
+    up_to,
+)
 from adcompiler.analysis.predicates import OPPOSITE, Conditions, needed_under, stated
 from adcompiler.ir.nodes import (
     Apply,
@@ -58,7 +66,8 @@ class Decide(Fold):
         depth = max((r.depth for r in self.ranges.values()), default=-1) + 1
         ranges = dict(self.ranges)
         ranges |= {Index(k): replace(up_to(n), depth=depth + k) for k, n in enumerate(array.domain)}
-        around = [r.last for r in ranges.values() if r.step == 1]
+        lasts = [r.last for r in ranges.values() if r.step == 1]
+        around = [*lasts, *(form for last in lasts for form in factors(last))]
         around += [fact for condition in self.known for fact in facts_of(condition)]
         under = needed_under(elements)
         found: dict[Element, Element] = {}
