@@ -30,6 +30,13 @@ def f(x):
     b = sum(x * cos(z + a))
     return z, a, b * sum(exp(z * b))
 """
+FOUR = """
+def f(x):
+    a = sum(tanh(x))
+    b = sum(cos(tanh(x) + a))
+    c = sum(cos(tanh(x) * b))
+    return sum(cos(tanh(x) + c))
+"""
 PAIRS = """
 def f(x: f64[n], y: f64[m]):
     a = sum(tanh(sin(exp(x[i] - y[j]) * x[i])) for i in range(n) for j in range(m))
@@ -58,6 +65,12 @@ def test_each_layer_is_computed_few_times(make):
 
 def test_results_are_read_where_they_are_needed_again():
     f = adc.compile(RETURNED)
+    f(points(POINTS)[0])
+    assert functions(f, "tanh") == 1
+
+
+def test_a_function_in_four_nests_is_stored():
+    f = adc.compile(FOUR)
     f(points(POINTS)[0])
     assert functions(f, "tanh") == 1
 
