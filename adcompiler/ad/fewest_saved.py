@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from adcompiler.ad.limits import LEAST_SAVING
-from adcompiler.ad.stacks import elements_about, longest
+from adcompiler.ad.stacks import decided_by, elements_about, longest
 from adcompiler.analysis.minimum_cut import sink_side
 from adcompiler.ir.bodies import Body, roots_of
-from adcompiler.ir.nodes import Array, Input
+from adcompiler.ir.nodes import Array
 from adcompiler.ir.walk import arrays_of, arrays_read, postorder
 
 
@@ -23,7 +23,7 @@ def fewest(body: Body, given: set[Array], roots: Sequence[Array], saved: list[Ar
     can be computed from them and from the arrays `given`."""
     sources = set(saved)
     order = postorder(roots, lambda a: () if a in sources else arrays_read(a))
-    known = _known(order, sources, given)
+    known = decided_by(sources | given, roots) - decided_by(given, roots) | sources
     needed = {a for reader in order if reader not in known for a in arrays_read(reader) if a in known}
     needed |= known.intersection(roots)
     if sources <= needed or not known - sources:
@@ -48,19 +48,3 @@ def fewest(body: Body, given: set[Array], roots: Sequence[Array], saved: list[Ar
             arcs[("out", array), "sink"] = float("inf")
     behind = sink_side(arcs)
     return [a for a in order if ("out", a) in behind and ("in", a) not in behind]
-
-
-def _known(order: Sequence[Array], sources: set[Array], given: set[Array]) -> set[Array]:
-    """The arrays that are computed from saved ones, perhaps with those given."""
-    known: set[Array] = set()
-    free: set[Array] = set(given)  # computed from those given alone
-    for array in order:
-        reads = arrays_read(array)
-        if array in sources:
-            known.add(array)
-        elif not isinstance(array, Input):
-            if all(a in free for a in reads):
-                free.add(array)
-            elif all(a in free or a in known for a in reads):
-                known.add(array)
-    return known

@@ -125,7 +125,7 @@ def stacked(body: Body, given: set[Array], roots: Sequence[Array]) -> Stacked:
     slots = {c.slot for c in body.carried}
     stores = {c: s for c in body.carried if is_long(c.slot) and (s := stored_places(c)) is not None}
     places = read_by(place for each in stores.values() for s in each for place in s.values())
-    own = _decided_by(slots | given, (*roots, *places))
+    own = decided_by(slots | given, (*roots, *places))
     made = set(arrays_of(roots_of(body)))
     most = max((_extent(c.init) for c in body.carried), default=0)
     kept = slots & own
@@ -206,7 +206,7 @@ def padded(array: Array, shape: Shape) -> Array:
     return closed(shape, select(inside, element_of(array), const(0, array.dtype)))
 
 
-def _decided_by(leaves: set[Array], roots: Sequence[Array]) -> set[Array]:
+def decided_by(leaves: set[Array], roots: Sequence[Array]) -> set[Array]:
     """The arrays that are computed from `leaves` alone."""
     found: set[Array] = set()
     for array in postorder(roots, lambda a: () if a in leaves else arrays_read(a)):
