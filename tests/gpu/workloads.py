@@ -178,6 +178,42 @@ def f(x, y, b):
     r = [sum(exp(-sum((x[i, k] - y[j, k])**2 for k in range(d))) * b[j] for j in range(m)) for i in range(n)]
     return sum(sin(r))
 """, lambda r: (r.normal(size=(700, 5)), r.normal(size=(600, 5)), r.normal(size=600))),
+    ("loops that reduce", """
+def f(a, x):
+    n, m = a.shape
+    y = zeros(n)
+    for i in range(n):
+        top, total = a[i, 0], a[i, 0]
+        for j in range(1, m):
+            top = max(top, a[i, j] * x[j])
+            total = logaddexp(total, a[i, j] + x[j])
+        y[i] = top * total
+    return sum(y)
+""", lambda r: (r.normal(size=(40, 300)), r.normal(size=300))),
+    ("stores in a loop", """
+def f(x, a):
+    for t in range(min(len(a), len(x) - 3)):
+        x[t] = sin(x[t + 1]) * a[t]
+        x[t + 2] += x[t] * x[t + 3]
+    return sum(x * x)
+""", lambda r: (r.normal(size=3000), r.normal(size=20))),
+    ("groups", """
+def f(x, g):
+    n, c = x.shape
+    y = x.reshape(n, c // 7, 7)
+    m = mean(y, axis=2)
+    z = (y - m[:, :, None]) / sqrt(var(y, axis=2) + 1e-5)[:, :, None]
+    return sum(tanh(z.reshape(n, c) * g))
+""", lambda r: (r.normal(size=(200, 63)), r.normal(size=63))),
+    ("waves", """
+def f(u, c):
+    v = u
+    for _ in range(10):
+        w = 2 * u - v
+        w[1:-1] += c[1:-1] * (u[2:] - 2 * u[1:-1] + u[:-2])
+        v, u = u, w
+    return sum(u * u)
+""", lambda r: (r.normal(size=4000), r.uniform(0, 0.2, 4000))),
     ("matmul", "sum(sin(x @ y))", lambda r: (r.normal(size=(300, 280)), r.normal(size=(280, 260)))),
     ("float32", "sum(tanh(a) * b)", lambda r: tuple(r.normal(size=(2, 9000)).astype(np.float32))),
 )  # fmt: skip
