@@ -18,16 +18,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from math import prod
 from typing import NamedTuple
 
 from adcompiler.ad.guards import mask
 from adcompiler.analysis.affine import Linear, linear
 from adcompiler.analysis.intervals import facts_of
-from adcompiler.analysis.loop_order import long_axes
 from adcompiler.analysis.predicates import facts, guarded, stated
 from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import (
     Array,
+    Const,
     Element,
     Func,
     Index,
@@ -35,6 +36,7 @@ from adcompiler.ir.nodes import (
     Read,
     Reduce,
     Select,
+    Shape,
     identity,
     is_const,
     select,
@@ -43,6 +45,7 @@ from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import SingleReaders, elements_of, is_computed, substitute
 from adcompiler.ops.build import apply, product
+from adcompiler.passes.limits import SHORTEST_LENGTH
 from adcompiler.passes.order.factors import factors_of
 from adcompiler.passes.order.structural_zeros import Zeros, finite
 
@@ -131,11 +134,19 @@ def _parts(array: Reduce, windows: bool) -> _Parts | None:
             own_guards += around
             axes = axes.union(*padded)
     own, other = ([f for f in factors if (f.axes <= axes) == inside] for inside in (True, False))
-    reached, long = frozenset[int]().union(*(f.axes for f in other)), set(long_axes(array))
-    if not own_guards or not own or not other or not long - axes or not (axes - reached) & long:
+    reached = frozenset[int]().union(*(f.axes for f in other))
+    ends = frozenset(range(len(array.domain))) - axes, axes - reached
+    if not own_guards or not own or not other or not all(_is_long(array.domain, end) for end in ends):
         return None
     places = [g for g in guards if g not in own_guards]
     return _Parts(own_guards, places, product(own), product(other))
+
+
+def _is_long(domain: Shape, axes: frozenset[int]) -> bool:
+    """Whether axes together may be rows or columns of a product that is a call."""
+    lengths = [domain[k] for k in axes]
+    known = prod(n.value for n in lengths if isinstance(n, Const))
+    return known >= SHORTEST_LENGTH or not all(isinstance(n, Const) for n in lengths)
 
 
 def _is_around(guard: Element, factor: Element) -> bool:

@@ -275,7 +275,8 @@ class Function(Variables):
             fewest = STRIP_ITERATIONS if isinstance(loop, Lanes | Jam | Tiled) else 1
             if isinstance(loop, Lanes) and loop.sums:
                 fewest = SUM_STRIP_ITERATIONS
-            with self.strips(first, stop, weight, fewest) as (begin, end):
+            own = self.own_weight(loop.body) if self.module.heavy else None
+            with self.strips(first, stop, weight, fewest, own) as (begin, end):
                 self.elements(loop, begin, end)
         self.inside = False
 
@@ -508,6 +509,12 @@ class Function(Variables):
                 continue
             most = self.most("umax", most, inner)
         return most
+
+    def own_weight(self, body: Sequence[Stmt]) -> int:
+        """The same of an iteration without its inner loops, which count theirs."""
+        inner = [s for s in body if isinstance(s, If)]
+        calls = any(isinstance(s, Invoke) for s in body)
+        return max([UNKNOWN_ITERATIONS**2 if calls else 1, *(self.own_weight(s.body) for s in inner)])
 
     def length(self, loop: For, own: Collection[str]) -> Value:
         """The iterations of an inner loop, if known before: `own` are variables of the iteration."""

@@ -592,11 +592,17 @@ class Instructions:
 
     @contextmanager
     def strips(
-        self, first: Value, stop: Value, weight: Value, fewest: int = STRIP_ITERATIONS
+        self,
+        first: Value,
+        stop: Value,
+        weight: Value,
+        fewest: int = STRIP_ITERATIONS,
+        own: int | None = None,
     ) -> Iterator[tuple[Value, Value]]:
         """A loop in strips, with a poll after each; yields the start and end of a strip. `weight` is the
         number of elements per iteration. Strips depend on nothing else, so the order of sums is fixed. They
-        have at least `fewest` iterations: 1, or whole vectors."""
+        have at least `fewest` iterations: 1, or whole vectors. Where inner loops poll as well, a strip counts
+        the elements that are its `own` in an iteration: a poll comes after enough of them."""
         known = all(n.text.isdigit() for n in (weight, first, stop))
         if known and int(weight.text) * (int(stop.text) - int(first.text)) <= STRIP_ELEMENTS:
             yield first, stop
@@ -612,7 +618,11 @@ class Instructions:
         )
         with self.tile(first, stop, step) as (begin, end):
             yield begin, end
-            self.poll_after(POLL_ELEMENTS)
+            if own is None:
+                self.poll_after(POLL_ELEMENTS)
+            else:
+                count = self.emit(f"sub {end}, {begin.text}", "i64")
+                self.poll_after(self.product(count, literal(own)))
 
     @contextmanager
     def tile(self, first: Value, stop: Value, step: Value) -> Iterator[tuple[Value, Value]]:
