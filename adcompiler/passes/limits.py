@@ -43,6 +43,7 @@ LEAST_LONGEST_LENGTH = 64
 
 # Rows, columns and terms of a product that is a call: shorter ones are padded. More stay loops.
 SHORTEST_LENGTH = 8
+SHORTEST_PACKED_LENGTH = 2  # rows or columns of a product of windows: what is packed is used as often
 KERNEL_POINTS = 2**15  # points from which a product is worth a call, and a kernel of its own to compile
 CASE_POINTS = 2**12  # points of each case of a batched product: each case is a call
 CALL_POINTS = 2**20  # points from which a product is worth a call beside the kernel that exists

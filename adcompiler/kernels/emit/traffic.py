@@ -378,12 +378,13 @@ def calls_pay(products: Iterable[tuple[Dtype, Sequence[int]]]) -> bool:
 
 def _product(dtype: Dtype, both: bool, lengths: tuple[int, ...]) -> float:
     """The nominal nanoseconds of a matrix product (`targets/llvm/runtime/gemm.py`): its multiplications, in
-    whole strips of panels, packing (of `both` factors, or one), updates of the result, and calls."""
+    whole vectors, packing (of `both` factors, or one), updates of the result, and calls."""
     *cases, rows, terms, columns = lengths
     high, wide, times = -(-rows // TILE), -(-columns // TILE), -(-terms // TERMS)
     strips = -(-rows // STRIP_ROWS) * -(-columns // PANEL_COLUMNS)
     packed = terms * (high * columns + (wide * rows if both else 0))
-    each = strips * STRIP_ROWS * PANEL_COLUMNS * terms * PRODUCT_NANOSECONDS[dtype]
+    vector = PANEL_COLUMNS // 2
+    each = rows * -(-columns // vector) * vector * terms * PRODUCT_NANOSECONDS[dtype]
     each += packed * PACKING_NANOSECONDS + strips * times * UPDATE_NANOSECONDS
     return prod(cases) * (each + high * wide * times * CALL_NANOSECONDS)
 

@@ -45,6 +45,7 @@ from adcompiler.passes.limits import (
     KERNEL_POINTS,
     MOST_RESULT_RATIO,
     SHORTEST_LENGTH,
+    SHORTEST_PACKED_LENGTH,
 )
 from adcompiler.passes.order.factors import factors_of
 
@@ -68,6 +69,11 @@ class Product:
         """The lengths of the cases, of rows, columns and terms."""
         cases = tuple(self.array.domain[a] for a in self.cases)
         return cases + tuple(self.length(axes) for axes in (self.rows, self.columns, self.terms))
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether its factors are packed from what they read, such as windows, instead of stored."""
+        return any(map(_is_packed, (self.left, self.right)))
 
     @property
     def terms(self) -> Axes:
@@ -100,12 +106,14 @@ def found(func: Func) -> list[Product]:
     return [p for p in made if p is not None]
 
 
-def chosen(lengths: Sequence[int], fewest: int | None = None) -> bool:
-    """Whether a product of these lengths may be a call: cases, i, j, k."""
+def chosen(lengths: Sequence[int], fewest: int | None = None, packed: bool = False) -> bool:
+    """Whether a product of these lengths may be a call: cases, i, j, k. One whose factors are `packed` may
+    have fewer rows or columns: the loops would read as many windows."""
     *cases, i, j, k = lengths
     points = i * j * k
     return (
-        min(i, j, k) >= SHORTEST_LENGTH
+        min(i, j) >= (SHORTEST_PACKED_LENGTH if packed else SHORTEST_LENGTH)
+        and min(max(i, j), k) >= SHORTEST_LENGTH
         and (not cases or points >= CASE_POINTS)
         and prod(cases) * points >= (fewest or KERNEL_POINTS)
         and i * j <= MOST_RESULT_RATIO * k * (i + j)
@@ -139,7 +147,7 @@ class _Calls(Rewriter):
             again = _product(made)
             if again is None:
                 return made
-            if self.packs and any(map(_is_packed, (again.left, again.right))):
+            if self.packs and again.is_packed:
                 left = _factor(again, again.left, again.rows, again.terms)
                 right = _factor(again, again.right, again.terms, again.columns)
                 return Contraction(made.shape, again.array.reduced, left, right)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from math import prod
+from math import inf, prod
 from typing import NamedTuple
 
 from adcompiler.ad.guards import mask
@@ -45,7 +45,7 @@ from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import SingleReaders, elements_of, is_computed, substitute
 from adcompiler.ops.build import apply, product
-from adcompiler.passes.limits import SHORTEST_LENGTH
+from adcompiler.passes.limits import SHORTEST_LENGTH, SHORTEST_PACKED_LENGTH
 from adcompiler.passes.order.factors import factors_of
 from adcompiler.passes.order.structural_zeros import Zeros, finite
 
@@ -126,27 +126,27 @@ def _parts(array: Reduce, windows: bool) -> _Parts | None:
         body = body.then
     factors = factors_of(body) if guards else ()
     own_guards = [g for g in guards if any(isinstance(e, Read) for e in elements_of((g,)))]
-    axes = frozenset[int]().union(*(g.axes for g in own_guards))
+    axes, shortest = frozenset[int]().union(*(g.axes for g in own_guards)), SHORTEST_LENGTH
     if windows:
         around = [g for g in guards if g not in own_guards and any(_is_around(g, f) for f in factors)]
         padded = [f.axes for f in factors if all(_is_around(g, f) for g in around)]
         if around and padded:
             own_guards += around
-            axes = axes.union(*padded)
+            axes, shortest = axes.union(*padded), SHORTEST_PACKED_LENGTH
     own, other = ([f for f in factors if (f.axes <= axes) == inside] for inside in (True, False))
     reached = frozenset[int]().union(*(f.axes for f in other))
     ends = frozenset(range(len(array.domain))) - axes, axes - reached
-    if not own_guards or not own or not other or not all(_is_long(array.domain, end) for end in ends):
+    if not own_guards or not own or not other or min(_least(array.domain, end) for end in ends) < shortest:
         return None
     places = [g for g in guards if g not in own_guards]
     return _Parts(own_guards, places, product(own), product(other))
 
 
-def _is_long(domain: Shape, axes: frozenset[int]) -> bool:
-    """Whether axes together may be rows or columns of a product that is a call."""
+def _least(domain: Shape, axes: frozenset[int]) -> float:
+    """The length of axes as one, which is taken to be long if one of theirs is not constant."""
     lengths = [domain[k] for k in axes]
     known = prod(n.value for n in lengths if isinstance(n, Const))
-    return known >= SHORTEST_LENGTH or not all(isinstance(n, Const) for n in lengths)
+    return known if all(isinstance(n, Const) for n in lengths) else inf
 
 
 def _is_around(guard: Element, factor: Element) -> bool:

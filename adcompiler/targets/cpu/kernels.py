@@ -114,7 +114,11 @@ class _Program:
     def chosen(self, sizes: Sizes) -> tuple[int, ...]:
         """The products that are calls for these lengths."""
         each = [of(sizes) for of in self.lengths]
-        found = tuple(k for k, lengths in enumerate(each) if chosen(lengths, self.fewest))
+        found = tuple(
+            k
+            for k, (product, lengths) in enumerate(zip(self.products, each, strict=True))
+            if chosen(lengths, self.fewest, product.is_packed and self.target.packs)
+        )
         if not found or all(is_certain(each[k]) for k in found) or self.is_clear(found, each):
             return found
         return () if self.is_slower(found, rounded(sizes)) else found

@@ -286,17 +286,31 @@ def test_convolutions_are_products_of_windows(border, step, dtype, monkeypatch):
         assert bool(bound.program.executable.select(bound.sizes).products) == (images > 0)
 
 
-def test_zeros_around_a_window_are_not_multiplied_by_infinity(monkeypatch):
-    """An infinite weight at the edge of a window makes no gradient of an image NaN that is finite."""
-    monkeypatch.setattr("adcompiler.targets.cpu.kernels._Program.is_slower", lambda *_: False)
-    text = """
+LINES = """
 def loss(x: f64[n, c, m], k: f64[o, c, 3], y: f64[n, o, m - 2]):
     z = [[[sum(x[s, b, i + u] * k[a, b, u] for b in range(c) for u in range(3)) for i in range(m - 2)]
           for a in range(o)] for s in range(n)]
     return sum(y * z)
 """
+
+
+@pytest.mark.parametrize("channels", [2, 5])
+def test_few_channels_are_rows_of_products(channels, monkeypatch):
+    """Also where kernels for long arrays know the number of channels."""
+    monkeypatch.setattr("adcompiler.targets.cpu.kernels._Program.is_slower", lambda *_: False)
+    args = [RANDOM.normal(size=shape) for shape in ((3, channels, 70), (50, channels, 3), (3, 50, 68))]
+    fast, slow = (adc.grad(adc.compile(LINES, backend=b), ("x", "k")) for b in ("cpu", "numpy"))
+    for one, other in zip(_arrays(fast(*args)), _arrays(slow(*args)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+    bound = fast._bind(args)
+    assert len(bound.program.executable.select(bound.sizes).products) == 2
+
+
+def test_zeros_around_a_window_are_not_multiplied_by_infinity(monkeypatch):
+    """An infinite weight at the edge of a window makes no gradient of an image NaN that is finite."""
+    monkeypatch.setattr("adcompiler.targets.cpu.kernels._Program.is_slower", lambda *_: False)
     x, k, y = (RANDOM.normal(size=shape) for shape in ((40, 8, 20), (8, 8, 3), (40, 8, 18)))
-    gradients = [adc.grad(adc.compile(text, backend=b), wrt=("x",)) for b in ("cpu", "numpy")]
+    gradients = [adc.grad(adc.compile(LINES, backend=b), wrt=("x",)) for b in ("cpu", "numpy")]
     for weight in (0.5, np.inf):
         k[0, 0, 2] = weight
         (one,), (other,) = (_arrays(gradient(x, k, y)) for gradient in gradients)

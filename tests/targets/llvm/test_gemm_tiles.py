@@ -14,7 +14,11 @@ from adcompiler.targets.llvm.blas import symbol
 from adcompiler.targets.llvm.runtime.gemm import gemm
 from adcompiler.targets.llvm.runtime.jit import linked
 
-LENGTHS = ((1, 1, 1), (5, 7, 3), (8, 27, 32), (17, 33, 65), (TILE, TILE, TERMS))  # rows, columns and terms
+# Rows, columns and terms.
+LENGTHS = (
+    *((1, 1, 1), (5, 7, 3), (3, 20, 9), (10, 34, 4)),
+    *((8, 27, 32), (17, 33, 65), (TILE, TILE, TERMS)),
+)
 PARAMS = (*[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 6, ctypes.c_bool)
 
 

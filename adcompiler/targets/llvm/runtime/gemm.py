@@ -6,7 +6,7 @@ R. van de Geijn, ACM TOMS 2015): the right factor is packed into panels as wide 
 micro-kernel keeps the sums of a few rows of one panel in registers, adding one term after the other.
 
     for each panel of columns, in steps of two vectors:
-        for each strip of rows:
+        for each strip of rows, the last one as high as what is left:
             sums = 0
             for k: sums[row, column] += left[row, k] * panel[k, column]      for all rows and columns
             result += sums
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from typing import NamedTuple
 
 from adcompiler.kernels.routines.library import TERMS, TILE
 from adcompiler.targets.llvm.blas import LETTERS, SIDES, symbol
@@ -28,6 +29,7 @@ from adcompiler.targets.llvm.values import Needs, Value, literal, suffix, typed
 
 BITS = {"double": 64, "float": 32}
 VECTORS = 2  # vectors of a panel: with 6 or 8 rows, sums enough to hide the latency of additions
+NARROW = (2, 3, 4)  # rows of strips that are less high, for what is left: code
 ZERO = literal(0)
 LENGTHS = "i64 %m, i64 %n, i64 %k, i64 %ldc"
 PARAMS = "ptr noalias %c, ptr %a, ptr %b, i64 %m, i64 %n, i64 %k, i64 %ldc, i64 %lda, i64 %ldb, i1 %keep"
@@ -39,6 +41,15 @@ def gemm(kind: str, bits: int) -> Code:
     texts = [*_Tiles(needs, kind, bits).functions()]
     names = [symbol(kind, *sides, packed=packed) for sides in SIDES for packed in (False, True)]
     return Code("\n".join([*needs.head, *texts]), frozenset(), names)
+
+
+class _Corner(NamedTuple):
+    """Where a strip of a panel begins in the result, and how many rows and columns are left from there on."""
+
+    row: Value
+    column: Value
+    rows: Value
+    columns: Value
 
 
 class _Tiles:
@@ -167,47 +178,62 @@ class _Tiles:
 
     def micro(self) -> str:
         """Multiply panels by strips of rows: `next` is between strips, `row` between rows, and `step` between
-        terms of the left factor, `panel` between panels and `ldb` between terms of the right one. Rows beyond
-        the last of a strip repeat it, and are not stored."""
-        code, vector = _Function(self.needs), typed(self.kind, self.lanes)
+        terms of the left factor, `panel` between panels and `ldb` between terms of the right one."""
+        code = _Function(self.needs)
         with code.loop("%n", self.columns) as j:
             panel = code.place(self.kind, "%b", code.times(j, "%panel"))
+            left = code.emit(f"sub i64 %n, {j.text}", "i64")
             with code.loop("%m", self.rows) as i:
-                last = code.emit(f"sub i64 %m, {code.plus(i, 1).text}", "i64")
+                corner = _Corner(i, j, code.emit(f"sub i64 %m, {i.text}", "i64"), left)
                 strip = code.place(self.kind, "%a", code.times(i, "%next"))
-                rows = [code.least(last, r) if r else ZERO for r in range(self.rows)]
-                starts = [code.place(self.kind, strip, code.times(r, "%row")) for r in rows]
-                sums = [[code.variable(vector) for _ in range(VECTORS)] for _ in range(self.rows)]
-                for total in (v for row in sums for v in row):
-                    code.lines.append(f"store {literal(0.0, vector)}, ptr {total}")
-                with code.loop("%k") as k:
-                    at = code.place(self.kind, panel, code.times(k, "%ldb"))
-                    terms = [
-                        code.emit(
-                            f"load {vector}, {code.place(self.kind, at, literal(v * self.lanes))}, align 4",
-                            vector,
-                        )
-                        for v in range(VECTORS)
-                    ]
-                    step = code.times(k, "%step")
-                    for start, row in zip(starts, sums, strict=True):
-                        factor = code.emit(
-                            f"load {self.kind}, {code.place(self.kind, start, step)}", self.kind
-                        )
-                        wide = code.spread(factor, self.lanes)
-                        for term, total in zip(terms, row, strict=True):
-                            before = code.emit(f"load {vector}, ptr {total}", vector)
-                            after = code.call(f"llvm.fmuladd.{suffix(before)}", vector, [wide, term, before])
-                            code.lines.append(f"store {after}, ptr {total}")
-                totals = [[code.emit(f"load {vector}, ptr {v}", vector) for v in row] for row in sums]
-                left = code.emit(f"sub i64 %n, {j.text}", "i64")
-                for r in range(self.rows):
-                    with code.when(code.emit(f"icmp sge {last}, {r}", "i1")):
-                        at = code.place(self.kind, "%c", code.times(code.plus(i, r), "%ldc"), j)
-                        self.add(code, at, totals[r], left)
+                self.strip(code, corner, strip, panel, [*NARROW, self.rows])
         params = "ptr noalias %c, ptr %a, ptr noalias %b, i64 %m, i64 %n, i64 %k, i64 %ldc"
         params += ", i64 %next, i64 %row, i64 %step, i64 %panel, i64 %ldb, i1 %keep"
         return code.function(f"internal void @adc_micro_{self.letter}({params}) noinline {self.attributes}")
+
+    def strip(
+        self, code: _Function, corner: _Corner, strip: Value, panel: Value, heights: Sequence[int]
+    ) -> None:
+        """Multiply a panel by a strip, of the least of these heights that has its rows."""
+        height, *others = heights
+        count, most = (corner.rows, height) if others else (corner.columns, self.lanes)
+        with code.cases(code.emit(f"icmp sle {count}, {most}", "i1")) as otherwise:
+            self.sums(code, corner, strip, panel, height, VECTORS if others else 1)
+            otherwise()
+            if others:
+                self.strip(code, corner, strip, panel, others)
+            else:
+                self.sums(code, corner, strip, panel, height, VECTORS)
+
+    def sums(
+        self, code: _Function, corner: _Corner, strip: Value, panel: Value, height: int, vectors: int
+    ) -> None:
+        """Multiply some vectors of a panel by a strip. Rows beyond the last one repeat it, and are not
+        stored."""
+        vector = typed(self.kind, self.lanes)
+        last = code.plus(corner.rows, -1)
+        rows = [code.least(last, r) if r else ZERO for r in range(height)]
+        starts = [code.place(self.kind, strip, code.times(r, "%row")) for r in rows]
+        sums = [[code.variable(vector) for _ in range(vectors)] for _ in range(height)]
+        for total in (v for row in sums for v in row):
+            code.lines.append(f"store {literal(0.0, vector)}, ptr {total}")
+        with code.loop("%k") as k:
+            at = code.place(self.kind, panel, code.times(k, "%ldb"))
+            places = [code.place(self.kind, at, literal(v * self.lanes)) for v in range(vectors)]
+            terms = [code.emit(f"load {vector}, {place}, align 4", vector) for place in places]
+            step = code.times(k, "%step")
+            for start, row in zip(starts, sums, strict=True):
+                factor = code.emit(f"load {self.kind}, {code.place(self.kind, start, step)}", self.kind)
+                wide = code.spread(factor, self.lanes)
+                for term, total in zip(terms, row, strict=True):
+                    before = code.emit(f"load {vector}, ptr {total}", vector)
+                    after = code.call(f"llvm.fmuladd.{suffix(before)}", vector, [wide, term, before])
+                    code.lines.append(f"store {after}, ptr {total}")
+        totals = [[code.emit(f"load {vector}, ptr {v}", vector) for v in row] for row in sums]
+        for r in range(height):
+            with code.when(code.emit(f"icmp sge {last}, {r}", "i1")):
+                at = code.place(self.kind, "%c", code.times(code.plus(corner.row, r), "%ldc"), corner.column)
+                self.add(code, at, totals[r], corner.columns)
 
     def add(self, code: _Function, at: Value, row: Sequence[Value], left: Value) -> None:
         """Add to a row of the result, or store it first: the `left` elements of its vectors."""
