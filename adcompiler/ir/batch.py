@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial, reduce
 
 from adcompiler.errors import ShapeError
 from adcompiler.ir.bodies import Body, Carried, Replace, build, closed_rule, fresh, like, opened, roots_of
@@ -55,6 +56,9 @@ def _bound(element: Element, axes: Shape, high: bool) -> Element | None:
     match element:
         case Index(axis=axis):
             return _apply("subtract", axes[axis], const(1, "i64")) if high else const(0, "i64")
+        case Apply(op="minimum" | "maximum" as op, args=(x, y)) if high == (op == "minimum"):
+            found = [bound for bound in (_bound(x, axes, high), _bound(y, axes, high)) if bound is not None]
+            return reduce(partial(_apply, op), found) if found else None
         case Apply(op="add" | "maximum" | "minimum" as op, args=(x, y)):
             return _both(op, _bound(x, axes, high), _bound(y, axes, high))
         case Apply(op="subtract", args=(x, y)):

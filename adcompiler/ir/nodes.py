@@ -237,7 +237,7 @@ class Map(Array):
     """`array (i < n, j < m) { body }`: one element for each point of the domain."""
 
     __slots__ = ("body",)
-    fields = ("shape", "body")
+    fields: ClassVar[tuple[str, ...]] = ("shape", "body")
     body: Element
 
     def _derive(self) -> None:
@@ -247,6 +247,10 @@ class Map(Array):
     @property
     def elements(self) -> tuple[Element, ...]:
         return (self.body,)
+
+    def changed(self, shape: Shape, body: Element) -> Map:
+        """The same map with another shape and body."""
+        return Map(shape, body)
 
 
 REDUCERS = ("sum", "prod", "min", "max", "logsumexp")

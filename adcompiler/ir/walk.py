@@ -217,7 +217,7 @@ def with_elements(array: Array, change: Change, size: Change | None = None) -> A
             return array if shape == array.shape else Call(array.op, array.operands, array.dtype, shape)
         case Map():
             (body,) = change((array.body,))
-            return array if body is array.body and shape == array.shape else Map(shape, body)
+            return array if body is array.body and shape == array.shape else array.changed(shape, body)
         case Reduce():
             return Reduce(array.op, shape, size(array.reduced), *change((array.body,)))
         case Accumulate():

@@ -47,4 +47,5 @@ MOST_STORES = 24  # stores of one iteration in a carried array that are followed
 MOST_CASES = 2  # conditions that are examined in both cases: each doubles the time of the proof
 
 MOST_PLACES = 8  # places in a row that are read beside each other: each is a case of the kernel
-MOST_ROUNDS = 3  # schedules that store values which are computed again, and then values made of these
+# Schedules that store values which are computed again, then values made of these, and so on: compile time.
+MOST_ROUNDS = 8

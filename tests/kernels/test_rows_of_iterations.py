@@ -52,6 +52,15 @@ def messages(x: f64[n, d], a: i64[e], b: i64[e], W: f64[d, h], V: f64[h, d], ste
 """
 
 
+PREFIXES = """
+def weighted(x: f64[n], w: f64[m]):
+    u = 0.0
+    for i in range(m):
+        u += w[i] * tanh(sum(softmax(x[: i % n + 1]) * x[: i % n + 1]))
+    return u
+"""
+
+
 def texts(func):
     """A line for each line of a kernel that calls a function of mathematics."""
     lines = emit(scheduled(func)).text.splitlines()
@@ -88,6 +97,28 @@ def test_iterations_of_loops_have_rows():
     assert "[" in row.partition(" = ")[0], "stored"
     assert not next(lines).startswith(row[: len(row) - len(row.lstrip())]), "the loop ends there"
     adc.check_grad(adc.grad(f, ("x", "W", "V")), *args)
+
+
+@pytest.mark.parametrize(("n", "m"), [(1, 3), (5, 9), (20, 4)])
+def test_derivatives_of_parts_of_rows(n, m):
+    args = tuple(np.random.default_rng(n).standard_normal(k) for k in (n, m))
+    f, slow = (adc.compile(PREFIXES, backend=b) for b in ("cpu", "numpy"))
+    np.testing.assert_allclose(f(*args), slow(*args), rtol=1e-12)
+    for one, other in zip(adc.hvp(f)(args, args), adc.hvp(slow)(args, args), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+def test_the_iterations_that_read_a_part_of_a_row_compute_it():
+    f, args = adc.compile(PREFIXES), (np.ones(5), np.ones(9))
+    gradient = adc.value_and_grad(f, ("x", "w"))
+    f(*args), gradient(*args)
+    value, both = f.show("kernel"), gradient.show("kernel")
+    bounds = [line.partition("range")[2] for line in value.splitlines() if "min(" in line and "for" in line]
+    assert len(bounds) == 3
+    assert len(set(bounds)) == 1
+    assert "def nest2" not in value, "arithmetic tells how long the longest part is"
+    assert value.count("math.exp(") == 1
+    assert both.count("math.exp(") == 2, "each nest has a row"
 
 
 @pytest.mark.parametrize("n", [1, 7])

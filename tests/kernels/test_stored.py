@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from judges import laws
+from judges.subject import VALUE, Subject
 from judges.threads import same_bits
 
 import adcompiler as adc
@@ -36,6 +38,12 @@ def f(x):
     b = sum(cos(tanh(x) + a))
     c = sum(cos(tanh(x) * b))
     return sum(cos(tanh(x) + c))
+"""
+LENGTHS = """
+def f(x: f64[n], y: f64[m]):
+    z = [tanh(x[0] + 0.01 * i) for i in range(n)]
+    a = sum(z * x)
+    return sum(z * a), sum(tanh(x[0] + 0.01 * i) * cos(y[i] + a) for i in range(m)), z
 """
 PAIRS = """
 def f(x: f64[n], y: f64[m]):
@@ -73,6 +81,14 @@ def test_a_function_in_four_nests_is_stored():
     f = adc.compile(FOUR)
     f(points(POINTS)[0])
     assert functions(f, "tanh") == 1
+
+
+def test_equal_formulas_of_different_lengths_are_different_values():
+    f = adc.compile(LENGTHS)
+    args = np.ones(5), np.ones(7)
+    f(*args)
+    assert "np.empty" not in f.show("kernel")
+    assert not laws.work_twice(Subject(f, args).kernel(VALUE, 1).made)
 
 
 def test_pairs_of_points_are_computed_again():

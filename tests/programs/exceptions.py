@@ -7,21 +7,16 @@ Exceptions = dict[str, tuple[float, str]]  # by law: the most times, or the numb
 
 CONTRACTED = "the loops over what a product contracts stand outside, so that they also compute it"
 SMALL = "the value of small matrices is unrolled, and their gradient selects and stores each entry"
-FOUR_LOOPS = "four loops of a product with the Hessian compute one exponential"
 
 WRITTEN: dict[str, Exceptions] = {}
 CLIFFS: dict[str, Exceptions] = {
     "orbits": {"gradient": (7.2, "the derivative of the cube of a distance takes another square root")},
-    "full-mixture": {"work twice": (1, FOUR_LOOPS)},
     "gp-elementwise": {"gradient": (6.4, "entries of factors are made again by their reverse iterations")},
-    "conv-network": {"work twice": (1, FOUR_LOOPS)},
     "padded-loops": {"strides": (4, "the axis that a window shifts has no vote in the order of loops")},
     "neo-hookean": {"gradient": (6.9, SMALL)},
     "inverse-3x3": {"gradient": (7.9, SMALL)},
     "american-tree": {
         "gradient": (6.4, "what is stored and what is selected is saved for each step and price")
     },
-    "cox": {"work twice": (1, FOUR_LOOPS)},
-    "graph-network": {"work twice": (1, FOUR_LOOPS)},
     "attention": {"strides": (2, CONTRACTED)},
 }

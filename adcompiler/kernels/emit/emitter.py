@@ -364,7 +364,7 @@ class Emitter(Statements):
             for task in starting:
                 self.begin(writer, task)
             for task in item.tasks if item.bounds else ():  # not all elements have an iteration
-                if task.stored and item.begins(task):
+                if task.stored and item.begins(task) and not task.where:
                     self.blank(writer, task, depth)
             limits = writer.limits(item)
             if depth:

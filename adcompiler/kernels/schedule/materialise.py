@@ -4,7 +4,7 @@ Passes inline the bodies of arrays where they are read (`passes/arrays/inline.py
 everything from inputs and sums. Only the schedule shows where this repeats work. Candidates found in it
 become arrays, and the program is scheduled again; candidates that the new schedule does not confirm are
 inlined again. In order: rows of one iteration of a nest, values that take longer to recompute than to read,
-and values in the memory of results.
+rows of each of several nests and again what these compute, and values in the memory of results.
 
 Bodies of program loops have rows alone (`_recurrence` in `schedule.py`): an iteration has no separate nests,
 except those that threads share, and a value of one iteration is in cache when the next statement reads it.
@@ -12,12 +12,13 @@ except those that threads share, and a value of one iteration is in cache when t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import field
 from typing import Protocol
 
-from adcompiler.ir.nodes import Apply, Array, Element, Func, Map, Select
+from adcompiler.ir.nodes import Apply, Array, Element, Func, Map, Read, Select, Shape
 from adcompiler.ir.walk import (
     elements_of,
     is_computed,
@@ -34,11 +35,15 @@ from adcompiler.ops.costs import is_function, nanoseconds
 
 
 class Rows:
-    """Values stored as rows shared within one iteration of the loops around."""
+    """Values stored as rows shared within one iteration of the loops around: those of one nest, or those of
+    which each nest has its own (`apart`)."""
+
+    def __init__(self, apart: bool = False) -> None:
+        self.apart = apart
 
     def candidates(self, func: Func, made: Schedule, style: Style) -> Sequence[Candidate]:
         """The costly values that several loops of an iteration need, if a block has an order."""
-        return rows.candidates(made) if style.rows else ()
+        return rows.candidates(made, apart=self.apart) if style.rows else ()
 
     def holds(self, candidate: Candidate, array: Array, result: Array | None, made: Schedule) -> bool:
         """Whether a row is enough."""
@@ -64,7 +69,9 @@ class Recomputed:
 
     def candidates(self, func: Func, made: Schedule, style: Style) -> Sequence[Candidate]:
         """The values that take longer to compute than to load, smaller ones first."""
-        return [Candidate(tuple(found)) for found in _chosen(uses(made, _repeated), style)]
+        stored = {t.array for t in made.tasks if _is_stored(t)}
+        found = uses(made, lambda task: _repeated(task, stored))
+        return [Candidate(tuple(of)) for of in _chosen(found, stored, style)]
 
     def holds(self, candidate: Candidate, array: Array, result: Array | None, made: Schedule) -> bool:
         """Always: a stored value is never recomputed."""
@@ -75,40 +82,61 @@ class Recomputed:
         return True
 
 
-def _repeated(task: Task) -> Iterator[Part]:
-    """The operations over all axes of an array, operands first."""
+def _repeated(task: Task, stored: Collection[Array]) -> Iterator[Part]:
+    """The operations over all axes of an array, operands first, and those over some that are stored."""
     if not task.order or any(map(is_computed, task.array.domain)):
         return
+    ranks = {array.rank for array in stored}
     for e in elements_of(task.array.elements):
-        if isinstance(e, Apply | Select) and e.axes == set(task.order):
-            yield Part(e, task.order)
-
-
-def _chosen(found: Mapping[Element, Sequence[Use]], style: Style) -> Iterator[Sequence[Use]]:
-    """The uses of each value to store, smaller values first."""
-    nests = {own: {use.nest for use in of} for own, of in found.items()}
-    inner = {a for own, where in nests.items() for a in own.args if nests.get(a) == where}
-    stored: set[Element] = set()
-    for own, where in nests.items():
-        if len(where) < 2 or own in inner or not is_small(own):
+        if not isinstance(e, Apply | Select) or not e.axes:
             continue
-        again = postorder((own,), lambda e: () if e in stored else e.args)
-        time = sum(nanoseconds(e) for e in again if isinstance(e, Apply | Select) and e not in stored)
-        readers = [use for use in found[own] if not _is_stored(use)]
-        if len(readers) < len(found[own]):
+        part = Part(e, tuple(axis for axis in task.order if axis in e.axes))
+        if e.axes == set(task.order) or (len(e.axes) in ranks and rows.separate(task.array, part) in stored):
+            yield part
+
+
+def _chosen(
+    found: Mapping[Map, Sequence[Use]], made: Collection[Array], style: Style
+) -> Iterator[Sequence[Use]]:
+    """The uses of each value to store, or to read from the arrays `made`, smaller values first."""
+    nests = {own: {use.nest for use in of} for own, of in found.items()}
+    inner = {
+        part for own, where in nests.items() for e in own.body.args
+        if nests.get(part := Map(own.shape, e)) == where
+    }  # fmt: skip
+    stored: dict[Shape, set[Element]] = defaultdict(set)
+    for own, where in nests.items():
+        if len(where) < 2 or own in inner or not (own in made or is_small(own.body)):
+            continue
+        loaded = stored[own.shape]
+        time = _nanoseconds(own.body, loaded, style)
+        readers = [use for use in found[own] if not (use.task.array is own and own in made)]
+        if own in made:
             pays = time >= style.access
         else:
             pays = time * (len(where) - 1) > style.access * (len(where) + 1)
         if pays and readers:
-            stored.add(own)
+            loaded.add(own.body)
             yield readers
 
 
-def _is_stored(use: Use) -> bool:
-    """Whether a use is the element of an array that is stored in any case: others read it from there."""
-    task = use.task
+def _nanoseconds(element: Element, loaded: Collection[Element], style: Style) -> float:
+    """The nominal time of the operations at each point of an element, and of its reads at places that other
+    arrays hold, but those of values that are loaded."""
+    time = 0.0
+    for e in postorder((element,), lambda e: () if e in loaded else e.args):
+        if e.axes == element.axes and e not in loaded:
+            if isinstance(e, Apply | Select):
+                time += nanoseconds(e)
+            elif isinstance(e, Read) and any(map(is_computed, e.args)):
+                time += style.access
+    return time
+
+
+def _is_stored(task: Task) -> bool:
+    """Whether an array is stored as a whole in any case: others read its elements from there."""
     whole = task.stored and not task.dropped and task.order == tuple(range(task.array.rank))
-    return whole and isinstance(task.array, Map) and task.array.body is use.part.element
+    return whole and isinstance(task.array, Map)
 
 
 # -- buffer reuse ------------------------------------------------------------------------------------
@@ -162,7 +190,7 @@ def _reusable(task: Task) -> Iterator[Part]:
 
 
 def _in_results(
-    made: Schedule, found: Mapping[Element, Sequence[Use]], results: AbstractSet[Array]
+    made: Schedule, found: Mapping[Map, Sequence[Use]], results: AbstractSet[Array]
 ) -> Iterator[Candidate]:
     taken: set[Element] = set()
     for k, nest in enumerate(made.body):
@@ -170,13 +198,13 @@ def _in_results(
             if task.array not in results or not _is_whole(task):
                 continue
             shared = [
-                own for own in (part.own for part in _reusable(task))
-                if own.dtype == task.array.dtype and own not in taken
+                own for own in (rows.separate(task.array, part) for part in _reusable(task))
+                if own.dtype == task.array.dtype and own.body not in taken
                 and (use := found.get(own)) and use[0].nest < k == use[-1].nest
             ]  # fmt: skip
             if shared:
-                best = max(shared, key=lambda own: sum(map(is_function, elements_of((own,)))))
-                taken |= set(elements_of((best,)))
+                best = max(shared, key=lambda own: sum(map(is_function, elements_of((own.body,)))))
+                taken |= set(elements_of((best.body,)))
                 yield Candidate(tuple(found[best]), task.array)
 
 
@@ -214,7 +242,7 @@ class Reason(Protocol):
         ...
 
 
-REASONS: tuple[Reason, ...] = (Rows(), Recomputed(), BufferReuse())
+REASONS: tuple[Reason, ...] = (Rows(), Recomputed(), Rows(apart=True), Recomputed(), BufferReuse())
 
 
 def scheduled(func: Func, style: Style = CPU) -> Scheduled:

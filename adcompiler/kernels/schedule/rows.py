@@ -3,7 +3,8 @@
 A costly part over two long axes is recomputed wherever it is read (`passes/arrays/hoist.py`): stored, it
 could take more memory than all the inputs. If all readers run in the same iteration of a nest, one row for
 each block is enough; only the schedule shows this. Such a part becomes an array if several loops compute it,
-or one loop that contains others, where function calls are not vectorised.
+or one loop that contains others, where function calls are not vectorised. If several nests compute it, each
+has its own array.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 from adcompiler.analysis.loop_order import is_short
 from adcompiler.ir import loop as loop_node
-from adcompiler.ir.nodes import Accumulate, Array, Element, Index, Map, Read, Reduce
+from adcompiler.ir.nodes import Accumulate, Array, Element, Index, Map, Read, Reduce, Shape
 from adcompiler.ir.origins import follow
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, rewrite, substitute, with_elements
@@ -42,6 +43,11 @@ class Part(NamedTuple):
         return substitute(self.element, self.places)
 
 
+def separate(array: Array, part: Part) -> Map:
+    """A part of an array as an array of its own."""
+    return Map(tuple(array.domain[axis] for axis in part.axes), part.own)
+
+
 class Use(NamedTuple):
     """A part computed by a task of the schedule's item number `nest`."""
 
@@ -52,27 +58,46 @@ class Use(NamedTuple):
 
 class Candidate(NamedTuple):
     """A value that may become an array and replace some uses. It may share the memory of the result
-    `buffer`, and be stored along all axes but the first `dropped` ones, if not along one alone."""
+    `buffer`, and be stored along all axes but the first `dropped` ones, if not along one alone; and it is one
+    of several arrays with these values if it belongs to a `nest`."""
 
     uses: tuple[Use, ...]
     buffer: Array | None = None
     dropped: int | None = None
+    nest: int | None = None
 
 
-def uses(made: Schedule, parts: Callable[[Task], Iterable[Part]]) -> dict[Element, list[Use]]:
-    """The parts of the tasks of all nests, in schedule order, grouped by the element of the separate array.
+class OfNest(Map):
+    """A map of which other nests have their own."""
 
-    Tasks whose loops have bounds are skipped: the array would be computed where it is not needed.
+    __slots__ = ("nest",)
+    fields = ("shape", "body", "nest")
+    nest: int
+
+    def changed(self, shape: Shape, body: Element) -> Map:
+        return OfNest(shape, body, self.nest)
+
+
+def uses(
+    made: Schedule, parts: Callable[[Task], Iterable[Part]], bounded: bool = False
+) -> dict[Map, list[Use]]:
+    """The parts of the tasks of all nests, in schedule order, grouped by the separate array: equal elements
+    of different lengths are none.
+
+    Tasks whose loops have bounds are skipped unless they may be `bounded`: the array would be computed where
+    it is not needed.
     """
-    found: dict[Element, list[Use]] = {}
+    found: dict[Map, list[Use]] = {}
     for k, nest in enumerate(made.body):
         for task in nest.tasks if isinstance(nest, Loop) else ():
-            if not isinstance(task.array, WITH_ELEMENTS) or any(loop.bounds for loop in task.loops):
+            bounds = not bounded and any(loop.bounds for loop in task.loops)
+            if bounds or not isinstance(task.array, WITH_ELEMENTS):
                 continue
             memos: dict[tuple[int, ...], dict[Element, Element]] = {}
             for part in parts(task):
                 own = substitute(part.element, part.places, memos.setdefault(part.axes, {}))
-                found.setdefault(own, []).append(Use(k, task, part))
+                there = Map(tuple(task.array.domain[axis] for axis in part.axes), own)
+                found.setdefault(there, []).append(Use(k, task, part))
     return found
 
 
@@ -82,11 +107,12 @@ class Materialiser(Rewriter):
 
     def __init__(self, candidates: Sequence[Candidate]) -> None:
         super().__init__()
-        self.parts: dict[Array, list[Part]] = {}
+        self.parts: dict[Array, list[tuple[Part, int | None]]] = {}
         for candidate in candidates:
             for _, task, part in candidate.uses:
-                self.parts.setdefault(task.array, []).append(part)
+                self.parts.setdefault(task.array, []).append((part, candidate.nest))
         self.made: dict[tuple[Array, Part], Array] = {}
+        self.copies: set[Array] = set()  # which only copy the array that has taken the place of their body
 
     def of(self, candidate: Candidate) -> Array:
         """The array of a candidate, as read by its buffer."""
@@ -101,30 +127,67 @@ class Materialiser(Rewriter):
     def _rebuilt(self, array: Array) -> Array:
         new = super()._rebuilt(array)
         places: dict[Element, Element] = {}
-        for part in self.parts.get(array, ()):
+        for part, nest in self.parts.get(array, ()):
             (element,) = rewrite((self.elements[part.element],), lambda e: e, dict(places))
-            own = Map(tuple(new.domain[k] for k in part.axes), substitute(element, part.places))
+            shape, body = tuple(new.domain[k] for k in part.axes), substitute(element, part.places)
+            own = Map(shape, body) if nest is None else OfNest(shape, body, nest)
             self.made[array, part] = own
             follow({part.element: own})
             places[self.elements[part.element]] = Read(own, tuple(Index(k) for k in part.axes))
         if not places:
             return new
-        return with_elements(new, lambda elements: rewrite(elements, lambda e: e, dict(places)))
+        new = with_elements(new, lambda elements: rewrite(elements, lambda e: e, dict(places)))
+        if isinstance(new, Map) and isinstance(new.body, Read):
+            self.copies.add(new)
+        return new
+
+    def element(self, element: Element) -> Element:
+        """A read of a copy is one of what it copies."""
+        if isinstance(element, Read) and isinstance(element.array, Map) and element.array in self.copies:
+            return substitute(element.array.body, dict(enumerate(element.args)))
+        return element
 
 
-def candidates(made: Schedule, roots: Collection[Array] = ()) -> list[Candidate]:
+def candidates(made: Schedule, roots: Collection[Array] = (), apart: bool = True) -> list[Candidate]:
     """The costly values over the outer axes of a nest and one other axis that several loops need. Those among
-    `roots` are stored in full in any case."""
+    `roots` are stored in full in any case; others have an array in each of several nests if they may be
+    `apart`."""
     stored = {t.array: len(t.dropped) for t in made.tasks if t.stored}
-    shared = filter(_is_shared, uses(made, _of_a_row).values())
-    return [Candidate((use,), dropped=_dropped(use, stored, roots)) for found in shared for use in found]
+    return [
+        Candidate((use,), dropped=_dropped(use, stored, roots), nest=nest)
+        for own, found in uses(made, _of_a_row, bounded=True).items()
+        for nest, group in _by_nest(found, apart and own not in roots)
+        if _is_shared(group)
+        for use in group
+    ]
+
+
+def _by_nest(found: Sequence[Use], apart: bool) -> Iterator[tuple[int | None, Sequence[Use]]]:
+    """The uses of a value, or those in each nest if there are several and they may be `apart`."""
+    nests = dict.fromkeys(use.nest for use in found)
+    if not apart or len(nests) == 1:
+        yield None, found
+        return
+    for nest in nests:
+        yield nest, [use for use in found if use.nest == nest]
 
 
 def is_row(candidate: Candidate, array: Array, made: Schedule) -> bool:
     """Whether at most a row is stored of a candidate's array, or no more than was stored of what the value is
-    computed from."""
+    computed from, and whether its loops are bounded where its readers' are."""
     most = array.rank - 1 if candidate.dropped is None else candidate.dropped
-    return any(t.array is array and (not t.stored or len(t.dropped) >= most) for t in made.tasks)
+    bounded = any(_is_bounded(use.task, axis) for use in candidate.uses for axis in use.part.axes)
+    return any(
+        t.array is array
+        and (not t.stored or len(t.dropped) >= most)
+        and bounded <= any(_is_bounded(t, axis) for axis in t.order)
+        for t in made.tasks
+    )
+
+
+def _is_bounded(task: Task, axis: int) -> bool:
+    """Whether the loop over an axis has bounds."""
+    return axis in task.order and bool(task.loops[task.order.index(axis)].bounds)
 
 
 def confirmed(
@@ -164,7 +227,7 @@ def _dropped(use: Use, stored: Mapping[Array, int], roots: Collection[Array]) ->
     from which a function is computed point by point. As much of the function may be stored, and often takes
     its place."""
     part = use.part
-    if Map(tuple(use.task.array.domain[k] for k in part.axes), part.own) in roots:
+    if separate(use.task.array, part) in roots:
         return 0
     if not is_function(part.element):
         return None
@@ -193,11 +256,11 @@ def _of_a_row(task: Task) -> Iterator[Part]:
         inner = axes.difference(outer)
         if outer and len(inner) == 1 and is_costly(e):
             (axis,) = inner
-            if not is_short(task.array.domain[axis]) and _is_bounded(task, axis):
+            if not is_short(task.array.domain[axis]) and _is_no_longer(task, axis):
                 yield Part(e, (*outer, axis))
 
 
-def _is_bounded(task: Task, axis: int) -> bool:
+def _is_no_longer(task: Task, axis: int) -> bool:
     """Whether a row along an axis is no longer than other arrays. A loop that scatters may run any number of
     times."""
     if not isinstance(task.array, Accumulate):

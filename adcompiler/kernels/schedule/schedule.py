@@ -8,7 +8,7 @@ inside each loop. Values read in the same iteration stay in registers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import reduce as fold_left
 from itertools import chain, count
 
@@ -43,7 +43,8 @@ from adcompiler.ir.walk import (
 from adcompiler.kernels.schedule.branches import Needs, needs
 from adcompiler.kernels.schedule.carried_updates import InPlace, in_place, scattered
 from adcompiler.kernels.schedule.numbers import Numbers
-from adcompiler.kernels.schedule.rows import with_rows
+from adcompiler.kernels.schedule.partly_read import partly_read
+from adcompiler.kernels.schedule.rows import OfNest, with_rows
 from adcompiler.kernels.schedule.schedule_tree import (
     UNNUMBERED,
     Loop,
@@ -101,14 +102,16 @@ def _arranged(
 
     def before(array: Array) -> Iterable[Array]:
         asked = read_by(c for c, _ in needed.get(array, ALWAYS))
-        return () if array in given else (*made_before(array), *asked)
+        found = () if array in given else (*made_before(array), *asked)
+        return sorted(found, key=lambda a: isinstance(a, OfNest))  # these come with their first readers
 
     made = [a for a in postorder(roots, before) if not (isinstance(a, Input) or a in given)]
     loops_over = [a for a in made if not isinstance(a, Item | Call | Contraction)]
+    where = partly_read(made, set(roots)) if style.rows else {}
     orders = {**style.orders(loops_over), **(orders or {})}
     for array in made:
         if not isinstance(array, Item):
-            tasks.append(Task(array, orders.get(array, ()), needed=needed[array]))
+            tasks.append(Task(array, orders.get(array, ()), needed=needed[array], where=where.get(array, ())))
         elif array.loop not in loops:
             loops[array.loop] = rec = _recurrence(array.loop, numbers, style)
             rec.needed = fold_left(meet, (needed[a] for a in array.loop.items if a in needed))
@@ -294,9 +297,11 @@ class _Placer:
                 continue
             size = task.array.domain[task.order[depth]]
             start = 0
-            for producer, reads in self.reads[task].items():
-                if producer in position:
-                    start = max(start, position[producer] + (not self.together(producer, task, reads, depth)))
+            for reader in (task,) if depth else self.of_nest(task):
+                for producer, reads in self.reads[reader].items():
+                    if producer in position:
+                        apart = not self.together(producer, reader, reads, depth)
+                        start = max(start, position[producer] + apart)
             wanted = Loop(size, UNNUMBERED, under=task.conditions(depth, self.style.rows))
             if not depth:
                 wanted.needed, wanted.shut = task.needed, self.style.alone(task.array)
@@ -312,6 +317,14 @@ class _Placer:
             if isinstance(item, Loop):
                 item.body = self.place(item.tasks, depth + 1)
         return items
+
+    def of_nest(self, task: Task) -> Iterator[Task]:
+        """A task and, for an array of one nest, its first readers up to one that decides where the nest
+        is."""
+        yield task
+        while isinstance(task.array, OfNest) and self.readers[task]:
+            task = self.readers[task][0]
+            yield task
 
     def join(self, items: list[Loop | Task], start: int, wanted: Loop) -> int:
         """The position of the first compatible loop from `start` on; a new one at the end if there is

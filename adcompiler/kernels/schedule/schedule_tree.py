@@ -27,6 +27,7 @@ from adcompiler.ir.nodes import (
     Contraction,
     Element,
     Index,
+    Map,
     Node,
     Read,
     Reduce,
@@ -88,11 +89,10 @@ STRICTER = {  # the bound, and the offset added to it
 }  # fmt: skip
 
 
-def common(bodies: Iterable[tuple[str, Element]]) -> list[Element]:
-    """The conditions shared by the bodies of some reductions."""
+def common(each: Iterable[list[Element]]) -> list[Element]:
+    """The conditions of some tasks that all of them share."""
     found: list[Element] | None = None
-    for op, body in bodies:
-        own = conditions(op, body)
+    for own in each:
         found = own if found is None else [c for c in found if c in own]
     return found or []
 
@@ -111,6 +111,7 @@ class Task:
     ensured: list[Element] = field(default_factory=list)  # conditions that loop bounds ensure
     within: int = 0  # the number of loops around it whose iterations contain all its readers
     needed: Conditions = ALWAYS  # what holds wherever the array is read
+    where: tuple[Element, ...] = ()  # what holds at the places of a map that are read
     known: Conditions = ALWAYS  # what holds in the loop being written
     _elements: dict[object, tuple[Element, ...]] = field(default_factory=dict, repr=False)
 
@@ -159,23 +160,32 @@ class Task:
     def spares(self, depth: int, filled: bool) -> bool:
         """Whether the loop at `depth` may skip iterations that add nothing. On an axis that a sum keeps this
         skips elements, and in a scatter entries of its list on a device; this is fine if these are
-        `filled`."""
+        `filled`. So it skips the elements of a map that nothing reads."""
+        if isinstance(self.array, Map):
+            return filled and bool(self.where)
         reduced = isinstance(self.array, Reduce) and self.order[depth] >= self.array.rank
         return self.op is not None and (filled or reduced)
 
     def conditions(self, depth: int, filled: bool) -> frozenset[Element]:
         """The conditions on the axis at `depth` under which the task adds anything, in terms of outer loops.
         The outermost loop, which is split into blocks, has no bounds."""
-        if self.op is None or not depth or not self.spares(depth, filled):
+        if not depth or not self.spares(depth, filled):
             return frozenset()
         axis, outer = self.order[depth], self.order[:depth]
         places: dict[int, Element] = {
             k: Index(loop.number) for k, loop in zip(outer, self.loops, strict=False)
         }
         places[axis] = Index(UNNUMBERED)
-        found = conditions(self.op, self.array.elements[-1])
+        found = self.where if self.op is None else conditions(self.op, self.array.elements[-1])
         own = [c for c in found if axis in c.axes and c.axes <= {axis, *outer}]
         return frozenset(substitute(c, places) for c in own if bound(c, axis, frozenset(outer)) is not None)
+
+    @property
+    def guards(self) -> list[Element]:
+        """The conditions outside of which the task has nothing to compute, in terms of loop variables."""
+        if self.op is None:
+            return [substitute(c, self.index) for c in self.where]
+        return conditions(self.op, self.elements[-1])
 
     def named(self, names: Mapping[Node, str]) -> dict[Element, str]:
         """The names of the array's elements, in terms of loop variables."""
@@ -242,7 +252,7 @@ class Loop:
     def bind(self, outer: frozenset[int], filled: bool) -> None:
         """Turn conditions on the axis into bounds, here and in all inner loops (`filled`: see `spares`)."""
         if outer and all(t.spares(t.loops.index(self), filled) for t in self.tasks):
-            for condition in common((t.op or "sum", t.elements[-1]) for t in self.tasks):
+            for condition in common(t.guards for t in self.tasks):
                 found = bound(condition, self.number, outer) or self.switch(condition, outer)
                 if found is not None:
                     self.bounds.append(found)

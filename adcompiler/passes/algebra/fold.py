@@ -411,6 +411,8 @@ def _identity(element: Apply) -> Element:
                 return x
         case (("floor_divide" | "remainder"), (x, _)) if is_const(x, 0) and x.dtype == element.dtype == "i64":
             return x  # also by 0
+        case "maximum", (Size() as x, y) | (y, Size() as x) if is_const(y, 0):
+            return x  # a length is not negative
         case "negative", (Apply(op="negative", args=(x,)),):
             return x
         case "strict", ((Apply(op="strict") | Index() | Size() | Read(array=Input())) as x,):
