@@ -257,11 +257,13 @@ def _numerator(atom: Element) -> Const | None:
 
 
 def _is_nonnegative(form: Linear) -> bool:
-    """Whether a form of sizes is provably nonnegative, since sizes are, and 4 * (n // 4) is at most n."""
+    """Whether a form of sizes is provably nonnegative, since sizes are, and 4 * (n // 4) is at most n, for
+    any n; 3 * (n // 4) is, if n is nonnegative."""
     for atom, factor in form.terms.items():
         match atom:
-            case Apply(op="floor_divide", args=(x, Const(value=value))) if factor < 0 and _is_length(atom):
-                form = form - Linear({atom: factor}) + linear(x) * (factor // int(value))
+            case Apply(op="floor_divide", args=(x, Const(value=value))) if factor < 0 < value:
+                if factor % int(value) == 0 or _is_length(atom):
+                    form = form - Linear({atom: factor}) + linear(x) * (factor // int(value))
     return all(f >= 0 and (a is None or _is_length(a)) for a, f in form.terms.items())
 
 

@@ -29,6 +29,7 @@ BT, BTH = times(B, T), times(times(B, T), H)
 FLAT = plus(times(plus(times(I, T), J), H), K)  # the place of (I, J, K)
 TWO = const(2, "i64")
 HALF = apply("floor_divide", T, TWO)
+STEPS = plus(apply("floor_divide", plus(T, const(-3, "i64")), TWO), const(1, "i64"))  # windows of three
 # An index, the length of its axis, the loops around, and whether it is inside.
 PLACES = {
     "a row of a flattened axis": (plus(times(I, T), J), BT, (B, T), True),
@@ -42,6 +43,8 @@ PLACES = {
     "axes in another order": (apply("floor_divide", I, B), B, (BT,), False),
     "halves of an axis": (plus(times(I, HALF), J), T, (TWO, HALF), True),
     "the second half of an axis": (plus(HALF, J), T, (B, HALF), True),
+    "a window with a step": (plus(times(TWO, I), J), T, (STEPS, const(3, "i64")), True),
+    "behind a window with a step": (plus(times(TWO, I), J), T, (STEPS, const(4, "i64")), False),
     "behind both halves": (plus(times(TWO, HALF), J), T, (TWO, HALF), False),
     "a remainder by another length": (apply("remainder", I, H), H, (BT,), False),
 }  # fmt: skip

@@ -26,7 +26,7 @@ from adcompiler.ir.types import NUMPY, is_float
 from adcompiler.ir.walk import elements_of
 from adcompiler.kernels.emit.writer import BRANCH_AXIS, Writer, axis_name, zero
 from adcompiler.kernels.limits import LINE_BYTES, WHOLE_PLACES
-from adcompiler.kernels.routines.library import TERMS, TILE
+from adcompiler.kernels.routines.library import TERMS, TILE, WIDE
 from adcompiler.kernels.schedule.schedule_tree import Bound, Loop
 from adcompiler.loopir.nodes import (
     Access,
@@ -96,7 +96,8 @@ class Tiles:
     @property
     def count(self) -> Element:
         """The number of tiles."""
-        return product([*(self.domain[k] for k in self.cases), *map(self._tiles, (self.rows, self.columns))])
+        sides = self._tiles(self.rows, TILE), self._tiles(self.columns, WIDE)
+        return product([*(self.domain[k] for k in self.cases), *sides])
 
     def whole(self, axes: Axes) -> tuple[int, int]:
         """How many axes of a group come before those that parts have all places of, and the number of these
@@ -115,15 +116,16 @@ class Tiles:
         _, places = self.whole(axes)
         return limit // places * places
 
-    def _tiles(self, axes: Axes) -> Element:
-        most = self.most(axes, TILE)
+    def _tiles(self, axes: Axes, limit: int) -> Element:
+        most = self.most(axes, limit)
         above = apply("add", self.length(axes), const(most - 1, "i64"))
         return apply("floor_divide", above, const(most, "i64"))
 
     @property
     def points(self) -> Shape:
         """The points of a tile."""
-        sides = (apply("minimum", self.length(k), const(TILE, "i64")) for k in (self.rows, self.columns))
+        groups = (self.rows, TILE), (self.columns, WIDE)
+        sides = (apply("minimum", self.length(axes), const(most, "i64")) for axes, most in groups)
         return *sides, self.length(self.terms)
 
     # -- the nest ------------------------------------------------------------------------------
@@ -135,14 +137,15 @@ class Tiles:
         inner = [self.inner(e, own) for e, own in zip(factors, (self.rows, self.columns), strict=True)]
         line = LINE_BYTES // NUMPY[dtype].itemsize  # rows begin in different sets of a cache
         left = (TERMS, TILE + line) if inner[0] in self.rows else (TILE, TERMS + line)
-        right = (TILE, TERMS + line) if inner[1] in self.terms else (TERMS, TILE + line)
-        for name, shape in ((LEFT, left), (RIGHT, right), (TILED, (TILE, TILE))):
+        right = (WIDE, TERMS + line) if inner[1] in self.terms else (TERMS, WIDE + line)
+        for name, shape in ((LEFT, left), (RIGHT, right), (TILED, (TILE, WIDE))):
             writer.own.add(name)
             writer.add(Allocate(name, dtype, tuple(map(literal, shape))))
         sides = "nt"[inner[0] in self.rows] + "nt"[inner[1] in self.terms]
         op = "library_tile" + ("" if sides == "nn" else f"_{sides}")
         start, end = Var("start"), Var("stop")
-        high, wide = (writer.written(self._tiles(axes)) for axes in (self.rows, self.columns))
+        high = writer.written(self._tiles(self.rows, TILE))
+        wide = writer.written(self._tiles(self.columns, WIDE))
         size, most = self.length(self.terms), literal(self.most(self.terms, TERMS))
         times = Var(writer.assign(Call("max", (_quotient(writer.written(size), most), literal(1)))))
         writer.open(Loop(self.count, number), For(axis_name(number), unsigned(start), unsigned(end)))
@@ -151,7 +154,7 @@ class Tiles:
         first = Compare("==", index(number), start)
         with self.case(writer, place):
             rows = self.part(writer, self.rows, row, TILE)
-            columns = self.part(writer, self.columns, column, TILE)
+            columns = self.part(writer, self.columns, column, WIDE)
             writer.open(
                 Loop(size, number + 1), For(axis_name(number + 1), unsigned(literal(0)), unsigned(times))
             )

@@ -48,7 +48,7 @@ from adcompiler.kernels.limits import (
     STRIP_ROWS,
     UPDATE_NANOSECONDS,
 )
-from adcompiler.kernels.routines.library import TERMS, TILE
+from adcompiler.kernels.routines.library import TERMS, TILE, WIDE
 from adcompiler.kernels.schedule.materialise import Scheduled
 from adcompiler.kernels.schedule.numbers import stood
 from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence, Schedule, Task, tasks_of
@@ -357,10 +357,11 @@ def _nominal(work: Work) -> float:
     sums, products = operations.pop("add", 0) - points, operations.pop("multiply", 0) - points
     computing = max(sums, products)  # an instruction multiplies and adds
     computing += sum(n * _weight(op) for op, n in operations.items())
-    calls = sum(
-        _product(made.dtype, isinstance(made, Contraction) or made.op == "matmul_tn", lengths)
-        for made, lengths in work.products
-    )
+    calls = 0.0
+    for made, sides in work.products:
+        packs = isinstance(made, Contraction)
+        both = packs or (isinstance(made, Call) and made.op == "matmul_tn")
+        calls += _product(made.dtype, both, sides, WIDE if packs else TILE)
     return max(moving, computing * CHEAP_NANOSECONDS + calls)
 
 
@@ -376,11 +377,12 @@ def calls_pay(products: Iterable[tuple[Dtype, Sequence[int]]]) -> bool:
     return calls <= loops
 
 
-def _product(dtype: Dtype, both: bool, lengths: tuple[int, ...]) -> float:
+def _product(dtype: Dtype, both: bool, lengths: tuple[int, ...], most: int = TILE) -> float:
     """The nominal nanoseconds of a matrix product (`targets/llvm/runtime/gemm.py`): its multiplications, in
-    whole vectors, packing (of `both` factors, or one), updates of the result, and calls."""
+    whole vectors, packing (of `both` factors, or one), updates of the result, and calls for tiles of at
+    `most` so many columns."""
     *cases, rows, terms, columns = lengths
-    high, wide, times = -(-rows // TILE), -(-columns // TILE), -(-terms // TERMS)
+    high, wide, times = -(-rows // TILE), -(-columns // most), -(-terms // TERMS)
     strips = -(-rows // STRIP_ROWS) * -(-columns // PANEL_COLUMNS)
     packed = terms * (high * columns + (wide * rows if both else 0))
     vector = PANEL_COLUMNS // 2

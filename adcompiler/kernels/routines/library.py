@@ -19,6 +19,8 @@ NOT_INLINED = frozenset(
 BLOCK = 48  # columns that are eliminated before the rest of the matrix is
 LARGE = 2**27  # terms from which a product is one call of BLAS, with its own threads
 TILE = 64  # rows and columns of a tile of a product, the part of it that one thread computes at a time
+# Columns of a tile whose factors are packed: windows are cut less often; packed factors must fit the stack.
+WIDE = 112
 TERMS = 128  # terms that are added to a tile at a time: the factors stay in the caches of levels 1 and 2
 
 

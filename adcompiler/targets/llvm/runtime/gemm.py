@@ -1,9 +1,10 @@
 """Tiles of matrix products, in LLVM: our own general matrix multiplication (GEMM).
 
-A call adds the product of at most `TILE` rows and columns and `TERMS` terms to a result. BLAS reaches its
-rate only with larger products, and uses its own threads for these. The scheme is that of BLIS (F. van Zee and
-R. van de Geijn, ACM TOMS 2015): the right factor is packed into panels as wide as two vectors, and a
-micro-kernel keeps the sums of a few rows of one panel in registers, adding one term after the other.
+A call adds the product of at most `TILE` rows and columns (`WIDE` columns of packed factors) and `TERMS`
+terms to a result. BLAS reaches its rate only with larger products, and uses its own threads for these. The
+scheme is that of BLIS (F. van Zee and R. van de Geijn, ACM TOMS 2015): the right factor is packed into
+panels as wide as two vectors, and a micro-kernel keeps the sums of a few rows of one panel in registers,
+adding one term after the other.
 
     for each panel of columns, in steps of two vectors:
         for each strip of rows, the last one as high as what is left:
@@ -21,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
 
-from adcompiler.kernels.routines.library import TERMS, TILE
+from adcompiler.kernels.routines.library import TERMS, TILE, WIDE
 from adcompiler.targets.llvm.blas import LETTERS, SIDES, symbol
 from adcompiler.targets.llvm.instructions import Instructions
 from adcompiler.targets.llvm.runtime.entry import Code
@@ -100,7 +101,7 @@ class _Tiles:
         code = _Function(self.needs)
         factor, panels = "ptr %b", "i64 1, i64 %ldb"
         if right:
-            wide = -(-TILE // self.columns) * self.columns
+            wide = -(-WIDE // self.columns) * self.columns
             code.stack.append(f"%right = alloca [{wide * TERMS} x {self.kind}], align 64")
             pack = f"adc_across_{self.letter}"
             code.lines.append(f"call void @{pack}(ptr %right, ptr %b, i64 %ldb, i64 %n, i64 %k)")
