@@ -52,6 +52,12 @@ def messages(x: f64[n, d], a: i64[e], b: i64[e], W: f64[d, h], V: f64[h, d], ste
 """
 
 
+TOLD = """
+    func @told(%x: f64[n, m]) -> (%s: f64[n]) {
+      %e = array (i < n, j < m) { exp(%x[i, j]) }
+      %c = reduce sum (| i < n, j < m) { %x[i, j] }
+      %s = reduce sum (i < n | j < m) { select(j < i64(%c), %e[i, j], 0.0) }
+    }"""
 PREFIXES = """
 def weighted(x: f64[n], w: f64[m]):
     u = 0.0
@@ -119,6 +125,14 @@ def test_the_iterations_that_read_a_part_of_a_row_compute_it():
     assert "def nest2" not in value, "arithmetic tells how long the longest part is"
     assert value.count("math.exp(") == 1
     assert both.count("math.exp(") == 2, "each nest has a row"
+
+
+def test_values_exist_before_what_tells_where_they_are_read():
+    """The sum of all elements is known behind the nest that computes the functions."""
+    x = np.random.default_rng(0).uniform(0, 0.2, (4, 9))
+    count = int(x.sum())
+    found = CpuKernel(scheduled(program(TOLD)))(list(x.shape), [x])[0]
+    np.testing.assert_allclose(found, np.exp(x[:, :count]).sum(1), rtol=1e-13)
 
 
 @pytest.mark.parametrize("n", [1, 7])

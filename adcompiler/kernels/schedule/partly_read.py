@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from adcompiler.analysis.predicates import conditions, facts, needed_under
-from adcompiler.ir.nodes import Accumulate, Array, Element, Index, Map, Read, Reduce
+from adcompiler.ir.nodes import Accumulate, Array, Element, Index, Input, Map, Read, Reduce
 from adcompiler.ir.walk import arrays_read, elements_of, read_by, substitute
 
 Where = tuple[Element, ...]  # conditions on the places of an array, in terms of its axes
@@ -18,9 +18,18 @@ def partly_read(made: Sequence[Array], roots: Collection[Array]) -> dict[Array, 
     wanted = {a for a in made if isinstance(a, Map) and a.rank > 1 and a not in roots}
     found: dict[Array, Where] = {}
     for reader in reversed(made) if wanted else ():
+        if reader in found:
+            found[reader] = tuple(c for c in found[reader] if _is_known(c, reader))
         for array, here in _of_reads(reader, found.get(reader, ()), wanted.intersection(arrays_read(reader))):
             found[array] = tuple(c for c in found.get(array, here) if c in here)
     return found
+
+
+def _is_known(condition: Element, array: Array) -> bool:
+    """Whether what a condition reads exists wherever an array is computed. Placeholders are no inputs: they
+    may change in place."""
+    read = (a for a in read_by((condition,)) if a not in arrays_read(array))
+    return all(type(a) is Input and a.position >= 0 for a in read)
 
 
 def _of_reads(reader: Array, own: Where, read: Collection[Array]) -> Iterator[tuple[Array, Where]]:
