@@ -246,8 +246,23 @@ def masked_sum(parts: Iterable[tuple[Element, Element]], guard: Element) -> Elem
     by_guard: dict[Element, list[Element]] = {}
     for g, value in parts:
         by_guard.setdefault(g, []).append(value)
-    sums = [plus(values) if g is guard else mask(plus(values), g) for g, values in by_guard.items()]
-    return plus(sums)
+    sums = _chosen({g: plus(values) for g, values in by_guard.items()})
+    return plus(value if g is guard else mask(value, g) for g, value in sums.items())
+
+
+def _chosen(sums: Mapping[Element, Element]) -> Mapping[Element, Element]:
+    """Values by their guards, where those of both sides of a condition become one that it chooses."""
+    found, work = dict(sums), list(sums)
+    for guard in work:
+        parent, condition = _parts(guard)
+        sibling = both(parent, negation(condition))
+        if guard in found and guard is not TRUE and sibling in found and parent not in found:
+            one, other = found.pop(guard), found.pop(sibling)
+            if isinstance(condition, Apply) and condition.op == "logical_not":
+                condition, one, other = condition.args[0], other, one
+            found[parent] = select(condition, one, other)
+            work.append(parent)
+    return found
 
 
 def plus(values: Iterable[Element]) -> Element:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from programs.ir_evaluated import backends, orders, program, reference
 
 import adcompiler as adc
-from adcompiler.ad.guards import TRUE, conjunction, negation, united
-from adcompiler.ir.nodes import Const, Index, Reduce, const
+from adcompiler.ad.guards import TRUE, both, conjunction, negation, total, united
+from adcompiler.ir.nodes import Const, Index, Reduce, const, select
 from adcompiler.ir.walk import arrays_of
 from adcompiler.ops.build import apply
 
@@ -216,3 +216,13 @@ def test_a_store_in_a_row_that_is_read_leaves_other_rows_without_cotangent():
     *_, rows = reference(joint, args)
     assert not np.asarray(rows)[1].any()
     backends(joint, args)
+
+
+def test_both_sides_of_a_condition_are_chosen_between():
+    """Neither is masked, and nothing is added."""
+    here, there = (apply("less", Index(k), Index(k + 1)) for k in range(2))
+    one, two, three = (const(float(k), "f64") for k in range(3))
+    parts = [(both(here, there), one), (negation(here), two), (both(here, negation(there)), three)]
+    guard, value = total(parts)
+    assert guard is TRUE
+    assert value is select(here, select(there, one, three), two)

@@ -67,6 +67,8 @@ LOOPS = {
     "sums at computed places in a branch": """
         if z[i] > 0.1:
             z[i // 2] = sin(sum(z[(i * i + k) % n] ** 2 for k in range(3)))""",
+    "a mask over a whole array": """
+        z[x > 0.2] *= cos(x[i] * x[n - 1 - i])""",
     "a while loop": """
         q = 3
         while q > 0:
