@@ -21,7 +21,7 @@ from adcompiler.ad.guards import mask
 from adcompiler.ad.liveness import liveness
 from adcompiler.ad.partials import active_arrays
 from adcompiler.ad.rows import RowCotangent, row_cotangents
-from adcompiler.ad.stacks import is_small, longest, outlined, padded, stacked
+from adcompiler.ad.stacks import Outlined, is_small, longest, outlined, padded, stacked
 from adcompiler.ir.bodies import (
     Body,
     Carried,
@@ -70,6 +70,7 @@ class _Iteration:
     iteration refers to them."""
 
     body: Body
+    outline: Outlined
     consts: tuple[tuple[Array, Array], ...]
     varied: tuple[Carried, ...]
     rows: tuple[tuple[Array, Array], ...]
@@ -168,7 +169,8 @@ def _iteration(loop: Loop, active: set[Array]) -> _Iteration:
     body = opened(loop, places)
     starts = [*(c.slot for c in body.carried), *(r for _, r in body.rows), *places.values()]
     reached = active_arrays(arrays_of(roots_of(body)), starts)
-    body = with_roots(body, outlined(body, reached), body.carried)
+    outline = outlined(body, reached)
+    body = with_roots(body, outline.roots, body.carried)
     consts = tuple(zip(loop.consts, places.values(), strict=True))
     rows = tuple((w, r) for w, r in body.rows if w in active)
     flowing = tuple((w, p) for w, p in consts if w in active)
@@ -181,7 +183,7 @@ def _iteration(loop: Loop, active: set[Array]) -> _Iteration:
         if more <= varied:
             break
         varied |= more
-    return _Iteration(body, consts, tuple(c for c in body.carried if c in varied), rows, flowing)
+    return _Iteration(body, outline, consts, tuple(c for c in body.carried if c in varied), rows, flowing)
 
 
 def _plus(total: Array, contribution: Array) -> Array:
@@ -252,6 +254,8 @@ def _stacks(loop: Loop, iteration: _Iteration, back: Body, saved: Sequence[Array
         forward = Body(
             back.length, body.step, body.carried, body.rows, (*body.outs, *missing), None, loop.backward
         )
+        roots = iteration.outline.inlined(roots_of(forward))  # a loop that computes the same can be merged
+        forward = with_roots(forward, roots, forward.carried)
         built = build(replaced(forward, {place: whole for whole, place in iteration.consts}))
         known |= zip(missing, built.outs[len(body.outs) :], strict=True)
     return [known[a] for a in saved]

@@ -60,7 +60,18 @@ from adcompiler.ops.costs import NOMINAL_ROW, costly, is_costly
 from adcompiler.ops.table import TABLE
 
 
-def outlined(body: Body, active: set[Array]) -> tuple[Array, ...]:
+class Outlined(NamedTuple):
+    """The roots of an iteration with parts of elements as separate arrays, and these arrays."""
+
+    roots: tuple[Array, ...]
+    made: frozenset[Array]
+
+    def inlined(self, roots: Sequence[Array]) -> tuple[Array, ...]:
+        """Roots with these parts in their places again, as in the iteration's own arrays."""
+        return _Inlined(self.made).run(roots)
+
+
+def outlined(body: Body, active: set[Array]) -> Outlined:
     """The roots of an iteration with what could be saved as separate arrays: costly functions of elements,
     and what derivatives need that is computed from several arrays of the iteration. Those not saved are
     inlined again."""
@@ -69,13 +80,29 @@ def outlined(body: Body, active: set[Array]) -> tuple[Array, ...]:
     for array in arrays_of(roots):
         if any(a in varying for a in arrays_read(array)):
             varying.add(array)
-    return _Outline(active, varying).run(roots)
+    outline = _Outline(active, varying)
+    made = outline.run(roots)
+    return Outlined(made, frozenset(outline.made.difference(arrays_of(roots))))
+
+
+class _Inlined(Replace):
+    def __init__(self, made: frozenset[Array]) -> None:
+        super().__init__({})
+        self.made = made
+
+    def _visit(self, element: Element) -> Element:
+        new = super()._visit(element)
+        if isinstance(element, Read) and element.array in self.made:
+            assert isinstance(new, Read)
+            return substitute(new.array.elements[-1], dict(enumerate(new.args)))
+        return new
 
 
 class _Outline(Replace):
     def __init__(self, active: set[Array], varying: set[Array]) -> None:
         super().__init__({})
         self.active, self.varying = active, varying
+        self.made: set[Array] = set()
 
     def array(self, array: Array) -> Array:
         if not isinstance(array, Map | Reduce):
@@ -90,6 +117,7 @@ class _Outline(Replace):
             if (axes or not array.domain) and e is not whole and (_is_function(e) or e in needed):
                 new[e] = own = separate(made, array.domain, axes)
                 arrays[e] = own.array
+        self.made.update(arrays.values())
         follow(arrays, new)
         return with_elements(array, lambda elements: tuple(new[e] for e in elements), lambda shape: shape)
 

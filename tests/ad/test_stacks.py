@@ -42,3 +42,13 @@ def test_derivatives_of_reads_between_stores() -> None:
     adc.check_grad(f, *TREE, order=2)
     same = (*TREE[:2], np.array([0, 4]), np.array([3, 2]))  # one iteration reads what it stores
     adc.check_grad(f, *same)
+
+
+def test_the_loop_that_saves_computes_the_value() -> None:
+    """What it saves is not separate from its iterations, which are those of the value."""
+    f = adc.compile(
+        "def f(x: f64[n], w):\n    h = 0.5\n    for v in x:\n        h = tanh(w * h + v)\n    return h"
+    )
+    func = f._trace(f._describe((np.ones(3), 0.3), {})[0]).func
+    gradient = run(SIMPLIFY, value_and_grad(func, [0, 1], with_value=True))
+    assert len({a.loop for a in arrays_of(gradient.results) if isinstance(a, Item)}) == 2

@@ -10,6 +10,7 @@ The pass marks such values with the primitive `strict`, the identity, which no a
 
 - operands of comparisons, extrema, rounding and similar functions, and of reductions that take extrema;
 - the same values elsewhere, with any names of axes: t[j] and t[i] are one value at different places;
+- functions that a marked value is computed from, where they are called elsewhere too: that is one call;
 - what a marked value depends on in other maps, also those that a loop reads, and in sums short enough to be
   unrolled. A longer sum and a result of a loop are computed once: all their readers have the same value.
 
@@ -36,6 +37,7 @@ from adcompiler.ir.walk import (
     with_args,
 )
 from adcompiler.ops.build import apply
+from adcompiler.ops.costs import is_function
 from adcompiler.ops.decisions import decision_operands, is_extremum, is_repeatable
 
 STRICT = "strict"
@@ -70,7 +72,7 @@ class _Decided:
         ]
         self.spread()
         for body, marked in self.marked.items():
-            self.pending += ((body, e) for e in _equal_elsewhere(marked, self.arrays[body]))
+            self.pending += ((body, e) for e in _elsewhere(marked, self.arrays[body]))
         self.spread()
 
     def enter(self, body: Body, roots: Iterable[Array]) -> None:
@@ -117,12 +119,22 @@ class _Decided:
 # -- one value at different places --------------------------------------------------------------
 
 
-def _equal_elsewhere(marked: set[Element], arrays: Iterable[Array]) -> list[Element]:
-    """The elements of a program that equal marked ones up to the names of axes."""
+def _elsewhere(marked: set[Element], arrays: Iterable[Array]) -> list[Element]:
+    """The elements of a program that equal marked ones, and functions elsewhere that are below one."""
+    roots = [e for array in arrays for e in array.elements]
+    outside = postorder(roots, lambda e: () if e in marked else e.args)
+    below = {e for e in elements_of(marked) if is_function(e)} - marked
+    found = _equal_elsewhere(marked, elements_of(roots), marked)
+    return [*found, *_equal_elsewhere(below, outside, marked)]
+
+
+def _equal_elsewhere(
+    values: set[Element], elements: Iterable[Element], marked: set[Element]
+) -> list[Element]:
+    """Those of some elements of a program that equal `values` up to the names of axes, and are not marked."""
     alike = _alike()
-    kinds = {alike(e) for e in marked}
-    forms = {_renumbered(e) for e in marked}
-    elements = dict.fromkeys(e for array in arrays for e in elements_of(array.elements))
+    kinds = {alike(e) for e in values}
+    forms = {_renumbered(e) for e in values}
     return [
         e for e in elements
         if isinstance(e, Apply) and e not in marked and alike(e) in kinds and _renumbered(e) in forms

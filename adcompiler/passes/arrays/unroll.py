@@ -157,7 +157,7 @@ def _chosen(lanes: Sequence[Element], axis: int) -> Element:
 
 def _shared(arrays: Sequence[Array]) -> dict[Array, int]:
     """A short axis of each map that calls functions, if other arrays call them at all places along it."""
-    maps = [(a, k) for a in arrays if isinstance(a, Map) for k in _short(a)[-1:] if _length(a, k) > 1]
+    maps = [(a, k) for a in arrays if isinstance(a, Map) for k in _separable(a)]
     known = {e for a in arrays for e in elements_of(a.elements) if is_function(e)} if maps else set()
     return {
         array: axis
@@ -167,6 +167,15 @@ def _shared(arrays: Sequence[Array]) -> dict[Array, int]:
             for e in elements_of(array.elements)
         )
     }
+
+
+def _separable(array: Array) -> list[int]:
+    """The last short axis of an array, if few elements depend on it."""
+    short = [
+        k for k, n in enumerate(array.domain) if isinstance(n, Const) and 1 < n.value <= MOST_COORDINATES
+    ]
+    own = sum(short[-1] in e.axes for e in elements_of(array.elements)) if short else 0
+    return short[-1:] if own <= MOST_MADE_ELEMENTS else []
 
 
 class _Spots(Rewriter):
@@ -197,7 +206,7 @@ def _read_at_places(results: Sequence[Array]) -> dict[Array, int]:
     """A short axis of each map over long ones too, if the map is read at constant places along it only."""
     arrays = arrays_of(results)
     found: dict[Array, int] = {
-        a: k for a in arrays if isinstance(a, Map) and long_axes(a) for k in _short(a)[-1:]
+        a: k for a in arrays if isinstance(a, Map) and long_axes(a) for k in _separable(a)
     }
     whole = set(results)
     for array in arrays if found else ():
