@@ -38,8 +38,8 @@ MOST_MADE_ELEMENTS = 400  # elements that unrolling an array may create: compile
 # Iterations of a loop with a pass over blocks each; of all nested loops, five times as many; tasks.
 MOST_ITERATIONS = 100
 
-# Elements of the longest axis, from which a kernel for the short ones pays its compilation.
-LEAST_LONGEST_LENGTH = 64
+# Points of an array over its longer axes, from which a kernel for the short ones pays its compilation.
+LEAST_POINTS = 64
 
 # Rows, columns and terms of a product that is a call: shorter ones are padded. More stay loops.
 SHORTEST_LENGTH = 8

@@ -117,7 +117,7 @@ def short_constants(beside_any: bool) -> Iterator[None]:
     """Short lengths are constants of kernels that are compiled inside, whatever the others are, if so."""
     with pytest.MonkeyPatch.context() as patch:
         if beside_any:
-            patch.setattr(call_lengths, "LEAST_LONGEST_LENGTH", 0)
+            patch.setattr(call_lengths, "LEAST_POINTS", 0)
         yield
 
 

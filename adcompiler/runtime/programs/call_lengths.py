@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,14 @@ from adcompiler.analysis.exact_lengths import Lengths
 from adcompiler.errors import OutOfRangeError, ShapeError
 from adcompiler.frontend.values.sizes import NOT_NEGATIVE, Constraint
 from adcompiler.interpreter.reference import length
-from adcompiler.ir.nodes import Array, Const, Element, Func, Size, is_const
-from adcompiler.ir.walk import elements_of, is_computed, rewrite
+from adcompiler.ir.loop import Item
+from adcompiler.ir.nodes import Array, Const, Element, Func, Reduce, Size, is_const
+from adcompiler.ir.walk import arrays_of, elements_of, is_computed, rewrite
 from adcompiler.lazy import Memo, cached_property
 from adcompiler.ops.costs import NOMINAL_LENGTH
+from adcompiler.ops.decisions import is_extremum
 from adcompiler.passes.known_lengths import Known, short
-from adcompiler.passes.limits import LEAST_LONGEST_LENGTH
+from adcompiler.passes.limits import LEAST_POINTS
 
 Owner = tuple[str, int, int]  # the name of an input, its axis, and the length
 
@@ -66,8 +69,29 @@ class CallLengths:
     def known(self, sizes: Sequence[int]) -> Known:
         """What a kernel for these lengths knows of them: short axes are written out beside long ones, where
         that pays."""
-        long = max(sizes, default=0) >= LEAST_LONGEST_LENGTH
-        return Known(short(sizes, self.axes) if long else (), self.equal(sizes))
+        few = short(sizes, self.axes)
+        if few and max(sizes) < LEAST_POINTS:
+            few = tuple(pair for pair in few if pair[0] in self.compared)
+            many = few and max(self.points(sizes, dict(few))) >= LEAST_POINTS
+            few = few if many else ()
+        return Known(few, self.equal(sizes))
+
+    @cached_property
+    def compared(self) -> frozenset[int]:
+        """The numbers of lengths over which extrema are taken, as in softmax: these axes are reduced several
+        times. A sum alone may be part of a product, which needs its axes."""
+        arrays, loops = list(arrays_of(self.func.roots)), set()
+        for array in arrays:
+            if isinstance(array, Item) and array.loop not in loops:
+                loops.add(array.loop)
+                arrays += arrays_of(array.loop.roots)
+        extrema = (a for a in arrays if isinstance(a, Reduce) and is_extremum(a))
+        return frozenset(n.number for a in extrema for n in a.reduced if isinstance(n, Size))
+
+    def points(self, sizes: Sequence[int], few: Mapping[int, int]) -> list[int]:
+        """The number of points of each argument, without the axes of a `few` elements."""
+        axes = [[n for n in i.shape if isinstance(n, Size) and n.number not in few] for i in self.func.inputs]
+        return [prod(sizes[n.number] for n in of) for of in axes]
 
     def all_known(self, sizes: Sequence[int]) -> Known:
         """What a program for these lengths alone may assume. A library makes its operation for the lengths of
