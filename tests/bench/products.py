@@ -3,7 +3,7 @@
 Each form is a product of two matrices as it stands in a program: of transposed or gathered operands, in
 batches, with a bias and an activation, in a loop, or of windows. Times are those of a result, and of both
 gradients of a weighted sum of it. BLAS computes the products alone, of contiguous operands, by NumPy; what
-stands around them costs it nothing.
+stands around them costs it nothing. For a convolution these are the products of copied windows.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ SECONDS, ROUNDS = 0.6, 3  # of an entry, at least
 WHAT = ("result", "gradients")
 PEERS = ("ours", "BLAS", "JAX")
 
+Lengths = tuple[int, int, int]  # rows, terms and columns
+
 
 class Form(NamedTuple):
     """A product as a program writes it: its name, the program, its inputs, what it is in array functions, the
@@ -40,7 +42,8 @@ class Form(NamedTuple):
     result: Callable[..., Any]
     products: int = 1
     gradients: int = 2
-    lengths: Callable[[int], tuple[int, int, int]] = lambda n: (n, n, n)  # rows, terms and columns
+    lengths: Callable[[int], Lengths] = lambda n: (n, n, n)
+    backwards: Callable[[int], Sequence[Lengths]] | None = None  # of the products of gradients, if others
 
 
 def two(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
@@ -107,12 +110,22 @@ def convolution(channels: int, outputs: int, step: int = 1) -> Form:
             .replace("(h - 3) // STEP + 1", "h - 2")
         )
     )
+
+    def places(n: int) -> int:
+        return CASES * ((n // 4 - 1) // step + 1) ** 2
+
+    def backwards(n: int) -> Sequence[Lengths]:
+        """With a step, the gradient of the image adds what the product holds, window by window."""
+        image = (places(n), outputs, 9 * channels) if step > 1 else (channels, 9 * outputs, places(n))
+        return image, (outputs, places(n), 9 * channels)
+
     return Form(
         f"convolution, {channels} to {outputs} channels" + f", stride {step}" * (step > 1),
         text,
         images(channels, outputs),
         partial(convolved, step=step),
-        lengths=lambda n: (outputs, 9 * channels, CASES * (((n // 4 - 1) // step) + 1) ** 2),
+        lengths=lambda n: (outputs, 9 * channels, places(n)),
+        backwards=backwards,
     )
 
 
@@ -243,18 +256,32 @@ def ours(text: str, given: Sequence[Any], weights: Any) -> Iterator[Callable[[],
 def blas(form: Form, given: Sequence[Any], weights: Any) -> Iterator[Callable[[], Any]]:
     """The products alone."""
     a, b = (np.ascontiguousarray(x) for x in given[:2])
-    if a.ndim == 4:
-        rows, terms, columns = form.lengths(4 * (a.shape[-1] - 2))
-        a, b = np.ones((rows, terms), a.dtype), np.ones((terms, columns), a.dtype)
+    if form.backwards is not None:
+        side = 4 * (a.shape[-1] - 2)
+        for each in ([form.lengths(side)], form.backwards(side)):
+            yield multiplied([ones(lengths, a.dtype) for lengths in each])
+        return
     cases = 1 if a.ndim == 3 else form.products
-    out = np.empty_like(a @ b)
+    yield multiplied([(a, b)] * cases)
+    yield multiplied([(a, b)] * (form.gradients // (CASES if a.ndim == 3 else 1)))
 
-    def multiplied(count: int) -> None:
-        for _ in range(count):
-            np.matmul(a, b, out=out)
 
-    yield lambda: multiplied(cases)
-    yield lambda: multiplied(form.gradients // (CASES if a.ndim == 3 else 1))
+def ones(lengths: Lengths, dtype: np.dtype[Any]) -> tuple[np.ndarray, np.ndarray]:
+    """The factors of a product."""
+    rows, terms, columns = lengths
+    return np.ones((rows, terms), dtype), np.ones((terms, columns), dtype)
+
+
+def multiplied(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> Callable[[], None]:
+    """Products, each stored where the last one of that shape is."""
+    shapes = [(*a.shape[:-1], b.shape[-1]) for a, b in pairs]
+    made = {shape: np.empty(shape, a.dtype) for shape, (a, _) in zip(shapes, pairs, strict=True)}
+
+    def run() -> None:
+        for shape, (a, b) in zip(shapes, pairs, strict=True):
+            np.matmul(a, b, out=made[shape])
+
+    return run
 
 
 def jax(result: Callable[..., Any], given: Sequence[Any], weights: Any) -> Iterator[Callable[[], Any]]:
