@@ -99,7 +99,9 @@ FAULTS = (
     # loop IR
     Fault("loopir/dependence", "set.intersection(*({k for", "set.union(*({k for"),
     Fault("loopir/dependence", "if len(found) == 1 and found <= ORDERLESS", "if found <= ORDERLESS"),
-    Fault("loopir/tiled", "and not depends(inner, loop_variant(loop))", ""),
+    Fault("loopir/transforms/tiled", "and not depends(inner, loop_variant(loop))", ""),
+    Fault("loopir/transforms/versioning", "name not in stored and ", ""),
+    Fault("passes/arrays/horizontal_fusion", "if plain or len(", "if len("),
 )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ ORDER = (
     "ir ops/rules ops ir/textform analysis frontend/grammar pytree",
     "frontend/values frontend/linalg frontend/indexing frontend/library frontend/lowering",
     "ad passes/algebra passes/order passes/arrays passes/recurrences passes ad/programs passes/chunks",
-    "interpreter targets kernels/routines loopir kernels/schedule kernels/emit",
+    "interpreter targets kernels/routines loopir loopir/transforms kernels/schedule kernels/emit",
     "targets/numba targets/llvm targets/llvm/vectormath targets/llvm/runtime targets/c",
     "targets/cuda/device targets/cuda/emit targets/cuda targets/cpu",
     "runtime/arguments runtime/programs runtime/reports",

@@ -47,6 +47,9 @@ def loop_order(array: Array) -> tuple[int, ...]:
         innermost = max(reversed(order), key=last.count)
         order.remove(innermost)
         order.append(innermost)
+    if isinstance(array, Accumulate):  # what a point adds to several places is computed once
+        along = {k for access in accesses for k in access}.union(axis for _, axis in votes)
+        order.sort(key=lambda k: k not in along and is_short(array.domain[k]))
     if any(map(is_computed, array.shape)) and isinstance(array, Reduce) and order[0] >= array.rank:
         outermost = next(k for k in order if k < array.rank)
         order.remove(outermost)

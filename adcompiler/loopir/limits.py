@@ -20,6 +20,8 @@ SHORTEST_STRIP = 8  # the same where inner loops are long: two vectors of functi
 STRIP_POINTS = 2048  # points of the inner loops of a strip, which stay in the first-level cache
 MOST_EXPANDED = 8  # values that the parts of a distributed loop pass on: loads and stores
 
+MOST_VERSIONED = 1000  # nodes of an iteration that scatters, which is there twice: code
+
 TILE_ITERATIONS = 16  # iterations: rows at a distance of a power of two map to few sets of a cache
 
 LEAST_LANES = 4  # lanes of a vector: with fewer, loops are not vectorised

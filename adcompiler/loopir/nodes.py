@@ -312,8 +312,8 @@ class Function(Node):
     """A function; calls determine the types of its parameters.
 
     Each iteration of a nest has its own `rows`. Transforms set the other fields: the variables whose products
-    are `rounded` before they are added (`pipeline.py`), whether iterations are `lanes`, which are `adding`
-    to sums of their own in rows `wide` enough for all lanes, and whether loops are `tiled`.
+    are `rounded` before they are added (`transforms/pipeline.py`), whether iterations are `lanes`, which are
+    `adding` to sums of their own in rows `wide` enough for all lanes, and whether loops are `tiled`.
     """
 
     name: str

@@ -37,9 +37,7 @@ from adcompiler.loopir.nodes import (
     While,
     literal,
 )
-from adcompiler.loopir.tiled import Tiled
-from adcompiler.loopir.unroll_and_jam import Jam
-from adcompiler.loopir.vector_statements import LANE, Lane, LaneByLane, Lanes
+from adcompiler.loopir.transformed_loops import LANE, Jam, Lane, LaneByLane, Lanes, Tiled
 
 TERNARY, OR, AND, NOT, COMPARE, BIT_OR, BIT_XOR, BIT_AND, SHIFT, SUM, PRODUCT, SIGN, POWER, ATOM = range(14)
 

@@ -41,8 +41,7 @@ from adcompiler.loopir.nodes import (
 )
 from adcompiler.loopir.printer import text
 from adcompiler.loopir.python_modules import ORDER, is_special, source
-from adcompiler.loopir.unroll_and_jam import Jam
-from adcompiler.loopir.vector_statements import LANE, Lane, LaneByLane, Lanes
+from adcompiler.loopir.transformed_loops import LANE, Jam, Lane, LaneByLane, Lanes
 
 Number = OneOf["bool", "u64", "i64", "f32", "f64"]  # only indices are unsigned
 RANKS: Sequence[Number] = ("bool", "i64", "f32", "f64")

@@ -1,5 +1,5 @@
 """A backend of the tests: kernels as they are written, run by Python itself, without a compiler; and with the
-loops that the compiler from text to LLVM runs several iterations of at once (`loopir/unroll_and_jam.py`).
+loops that the compiler from text to LLVM runs several iterations of at once (`unroll_and_jam.py`).
 
 It is slow, but starts at once: a thousand random programs are judged in the time that a compiler takes for a
 few dozen. So what the schedule and the writer do is tested apart from what compilers make of it.
@@ -25,11 +25,12 @@ import adcompiler as adc
 from adcompiler.ir.nodes import Func
 from adcompiler.kernels.routines import library
 from adcompiler.kernels.schedule.materialise import Scheduled
-from adcompiler.loopir.interleaved_unrolling import interleaved
 from adcompiler.loopir.nodes import Assign, Binary, Call, Expr, For, Function, Invoke, Stmt, Var, literal
 from adcompiler.loopir.printer import source
 from adcompiler.loopir.rewrite import Rewriter
-from adcompiler.loopir.unroll_and_jam import Jam, jammed
+from adcompiler.loopir.transformed_loops import Jam
+from adcompiler.loopir.transforms.interleaved_unrolling import interleaved
+from adcompiler.loopir.transforms.unroll_and_jam import jammed
 from adcompiler.ops.rules import bessel, series
 from adcompiler.passes.pipeline import KERNEL, run
 from adcompiler.runtime.programs.backends import BACKENDS

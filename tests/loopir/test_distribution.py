@@ -9,7 +9,7 @@ from judges.threads import same_bits
 import adcompiler as adc
 from adcompiler.loopir.nodes import Expand, For, Function
 from adcompiler.loopir.parse import functions
-from adcompiler.loopir.pipeline import transformed
+from adcompiler.loopir.transforms.pipeline import transformed
 from adcompiler.loopir.walk import statements
 
 REGRESSION = """

@@ -11,7 +11,7 @@ import adcompiler as adc
 from adcompiler.kernels.limits import LINE_NUMBERS
 from adcompiler.loopir.limits import TILE_ITERATIONS
 from adcompiler.loopir.nodes import For
-from adcompiler.loopir.tiled import Tiled
+from adcompiler.loopir.transformed_loops import Tiled
 from adcompiler.loopir.walk import walk
 
 LENGTHS = [

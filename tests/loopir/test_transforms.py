@@ -16,16 +16,17 @@ from judges.plain_kernels import plain
 from judges.plain_kernels import ran as run_by_python
 from judges.texts import check_texts
 
-from adcompiler.loopir.interleaved_unrolling import interleaved
 from adcompiler.loopir.nodes import Assign, For, Function
-from adcompiler.loopir.outer_vectorisation import vectorised
 from adcompiler.loopir.parse import functions
-from adcompiler.loopir.pipeline import contracted
 from adcompiler.loopir.printer import source
 from adcompiler.loopir.short_loops import short
-from adcompiler.loopir.tiled import tiled
-from adcompiler.loopir.unroll_and_jam import Jam, jammed
-from adcompiler.loopir.vector_statements import Lanes
+from adcompiler.loopir.transformed_loops import Jam, Lanes
+from adcompiler.loopir.transforms.interleaved_unrolling import interleaved
+from adcompiler.loopir.transforms.outer_vectorisation import vectorised
+from adcompiler.loopir.transforms.pipeline import contracted
+from adcompiler.loopir.transforms.tiled import tiled
+from adcompiler.loopir.transforms.unroll_and_jam import jammed
+from adcompiler.loopir.transforms.versioning import versioned
 from adcompiler.loopir.verify import verify
 from adcompiler.loopir.walk import accesses, statements
 
@@ -51,6 +52,7 @@ TRANSFORMS: dict[str, Callable[[Function], Function]] = {
     "outer_vectorisation": lambda function: jammed(vectorised(function)),
     "tiled": tiled,
     "unroll_and_jam": jammed,
+    "versioning": versioned,
 }
 DECISIONS = {"contraction": with_rounded, "short_loops": with_short}
 

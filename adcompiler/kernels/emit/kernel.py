@@ -15,9 +15,9 @@ from adcompiler.lazy import cached_property
 from adcompiler.lazy_dataclass import dataclass
 from adcompiler.loopir.intrinsics import INTRINSICS
 from adcompiler.loopir.nodes import BLOCK, For, Function, Stmt, Var, literal
-from adcompiler.loopir.pipeline import transformed
 from adcompiler.loopir.printer import source
 from adcompiler.loopir.rewrite import bare
+from adcompiler.loopir.transforms.pipeline import transformed
 
 OPTIONS = 'error_model="numpy", fastmath={"contract"}, nogil=True'
 

@@ -31,9 +31,11 @@ from adcompiler.ir.nodes import (
     Reduce,
     element_of,
 )
+from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import (
     arrays_of,
     elements_of,
+    is_computed,
     lengths_read,
     postorder,
     read_by,
@@ -72,11 +74,16 @@ class Style:
     access: float
 
 
+def _is_scatter(array: Array) -> bool:
+    return isinstance(array, Accumulate) and len(long_axes(array)) < 2
+
+
 # A scatter runs on one thread and is not vectorised, so it does not share its loop. Over pairs it does,
-# because its operands would otherwise have to be stored.
+# because its operands would otherwise have to be stored; so does one that reads at computed places, as its
+# operands often do, which gain little from vectors.
 CPU = Style(
     lambda arrays: {a: loop_order(a) for a in arrays},
-    lambda array: isinstance(array, Accumulate) and len(long_axes(array)) < 2,
+    lambda array: _is_scatter(array) and not gathers(array),
     rows=True,
     access=0.5,  # 0.2 in a cache, and about 1 in memory
 )
@@ -305,6 +312,11 @@ class _Placer:
             wanted = Loop(size, UNNUMBERED, under=task.conditions(depth, self.style.rows))
             if not depth:
                 wanted.needed, wanted.shut = task.needed, self.style.alone(task.array)
+                if self.style.rows:
+                    wanted.scalar = _is_scatter(task.array)
+                    wanted.calls = not wanted.scalar and not task.has_loops(0) and _calls(task, 0)
+                    near = any(position.get(producer) == start for producer in self.reads[task])
+                    wanted.streams = not near and is_float(task.array.dtype) and not gathers(task.array)
             elif self.style.rows:  # a row connects the two
                 wanted.scalar = task.has_loops(depth) or isinstance(task.array, Accumulate)
                 wanted.calls = not wanted.scalar and _calls(task, depth)
@@ -390,6 +402,12 @@ def _loops_of_both(task: Task, reader: Task, read: Read) -> int:
     depth = task.first_reduced
     around = zip(task.order[:depth], task.loops, reader.loops, strict=False)
     return [*(loop is other and own[axis] for axis, loop, other in around), False].index(False)
+
+
+def gathers(array: Array) -> bool:
+    """Whether an array's elements are read at computed places."""
+    reads = (e for e in elements_of(array.elements) if isinstance(e, Read))
+    return any(is_computed(place) for read in reads for place in read.args)
 
 
 def _calls(task: Task, depth: int) -> bool:

@@ -237,17 +237,22 @@ class Loop:
     shut: bool = False  # whether no other task may join it
     calls: bool = False  # whether it calls functions, and is vectorised
     scalar: bool = False  # whether it is not vectorised: it has loops inside, or adds at computed places
+    streams: bool = (
+        False  # whether some of it gains from vectors: it is neither read nor made at computed places
+    )
 
     def admits(self, other: Loop) -> bool:
         """Whether tasks of a loop like `other` may run in this one."""
         alike = (self.size, self.under, self.needed) == (other.size, other.under, other.needed)
-        mixed = (self.calls or other.calls) and (self.scalar or other.scalar)
+        vectors = self.calls or other.calls or self.streams or other.streams
+        mixed = vectors and (self.scalar or other.scalar)
         return alike and not (self.shut or other.shut or mixed)
 
     def take(self, task: Task, other: Loop) -> None:
         """Add a task that asked for a loop like `other`."""
         self.tasks.append(task)
         self.calls, self.scalar = self.calls or other.calls, self.scalar or other.scalar
+        self.streams = self.streams or other.streams
 
     def bind(self, outer: frozenset[int], filled: bool) -> None:
         """Turn conditions on the axis into bounds, here and in all inner loops (`filled`: see `spares`)."""

@@ -2,15 +2,19 @@
 
 If x[i] and x[j] both occur in a pairwise body, the gradient has two sums over pairs. Merged, they share
 common parts and one register. So (z + x) + y becomes z + (x + y) if x and y are such sums.
+
+Two scatters that add to different computed places, such as both ends of the edges of a graph, are one scatter
+whose last axis counts them: its iterations share what they read, and all add to one array.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 from adcompiler.ad.guards import conjunction, mask
+from adcompiler.analysis.loop_order import long_axes
 from adcompiler.analysis.predicates import conditions, guarded
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import (
@@ -30,7 +34,7 @@ from adcompiler.ir.nodes import (
     select,
 )
 from adcompiler.ir.ruled import Ruled
-from adcompiler.ir.walk import arrays_of, arrays_read, elements_of
+from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, is_computed
 from adcompiler.ops.build import apply
 from adcompiler.ops.costs import is_function
 from adcompiler.passes.algebra.strict import StrictRewriter
@@ -51,6 +55,7 @@ class _Merge(StrictRewriter):
         super().__init__(roots)
         self.single = _single(roots)
         self.depth = cache(self._depth)
+        self.stacked: dict[Array, tuple[Accumulate, ...]] = {}  # what scatters with an axis for it add
 
     def _moved(self, element: Element) -> Element:
         """Terms of strict sums keep their order, but two sums added directly are merged."""
@@ -89,8 +94,7 @@ class _Merge(StrictRewriter):
                 if x.args != y.args and b in self.single:
                     b, y = _transposed(b, y, x.args)
                     self.single.add(b)
-                if x.args == y.args and self.mergeable(a, b):
-                    made = _with_body(a, _combined(op, a, b))
+                if x.args == y.args and (made := self.merged(op, a, b)) is not None:
                     self.single.add(made)
                     return Read(made, x.args)
             case Apply(op="multiply", args=(Const() as number, u)), Apply(op="multiply", args=(other, v)):
@@ -104,27 +108,51 @@ class _Merge(StrictRewriter):
                 return x
         return None
 
-    def mergeable(self, a: Array, b: Array) -> bool:
-        """Whether two sums over one domain add to the same places, have no other readers, and are ready at
-        the same time or compute the same function."""
+    def merged(self, op: str, a: Array, b: Array) -> Array | None:
+        """The sum, or the difference, of two sums over one domain as one, if these have no other readers, and
+        are ready at the same time or compute the same function."""
+        if not (a in self.single and b in self.single and a.shape == b.shape):
+            return None
         match a, b:
             case Reduce(op="sum"), Reduce(op="sum"):
                 # Different conditions give loops with different bounds.
                 alike = conditions(a.op, a.body) == conditions(b.op, b.body)
-                same = a.shape == b.shape and a.reduced == b.reduced and alike
-            case Accumulate(), Accumulate():
-                same = a.shape == b.shape and a.domain == b.domain and a.indices == b.indices
-            case _:
-                return False
-        if not (same and a in self.single and b in self.single):
-            return False
-        shared = isinstance(a, Accumulate) and not _functions(a).isdisjoint(_functions(b))
-        return shared or self.depth(a) == self.depth(b)
+                if alike and a.reduced == b.reduced and self.depth(a) == self.depth(b):
+                    return Reduce(a.op, a.shape, a.reduced, _combined(op, a, b))
+            case Accumulate(), Accumulate() if self.depth(a) == self.depth(b) or not (
+                _functions(a).isdisjoint(_functions(b))
+            ):
+                if a.domain == b.domain and a.indices == b.indices:
+                    return Accumulate(a.shape, a.domain, a.indices, _combined(op, a, b))
+                return self.stack(op, a, b)
+        return None
+
+    def stack(self, op: str, a: Accumulate, b: Accumulate) -> Array | None:
+        """Two scatters over one domain as one: the last axis of its domain counts what is added at a point.
+        None if places that differ are those of loops, which other passes and threads tell apart, or if loops
+        over pairs share functions with other nests."""
+        if len(long_axes(a)) > 1 and (_functions(a) or _functions(b)):
+            return None
+        added = self.stacked.get(b, (b,))
+        parts = (*self.stacked.get(a, (a,)), *(map(_negative, added) if op == "subtract" else added))
+        places = [{*index} for index in zip(*(p.indices for p in parts), strict=True)]
+        differ = [i for found in places if len(found) > 1 for i in found]
+        plain = any(not (is_computed(i) or isinstance(i, Const)) for i in differ)
+        if plain or len({p.domain for p in parts}) > 1 or not all(map(_is_computed, parts)):
+            return None
+        made = _stacked(parts)
+        self.stacked[made] = parts
+        return made
 
     def _depth(self, array: Array) -> int:
         """The longest chain of reductions that an array depends on."""
         below = max((self.depth(a) for a in arrays_read(array)), default=0)
         return below + isinstance(array, Reduce | Accumulate)
+
+
+def _is_computed(array: Accumulate) -> bool:
+    """Whether a scatter adds at computed places."""
+    return any(map(is_computed, array.indices))
 
 
 def _functions(array: Array) -> set[Element]:
@@ -161,21 +189,36 @@ def _combined(op: str, a: Array, b: Array) -> Element:
     x, y = a.elements[-1], b.elements[-1]
     if isinstance(a, Reduce):
         return apply(op, x, y)
-    (first, one), (second, other) = guarded(x), guarded(y)
-    common = [c for c in first if c in second]
+    common, (one, other) = _under(x, y)
+    made = apply(op, one, other)
+    return select(conjunction(common), made, const(0, x.dtype)) if common else made
+
+
+def _under(*bodies: Element) -> tuple[list[Element], list[Element]]:
+    """The conditions under which all bodies are not zero, and what these are where they hold."""
+    found = [guarded(body) for body in bodies]
+    common = [c for c in found[0][0] if all(c in own for own, _ in found)]
     if not common:
-        return apply(op, x, y)
-    sides = (
-        mask(value, conjunction(c for c in found if c not in common))
-        for found, value in ((first, one), (second, other))
-    )
-    return select(conjunction(common), apply(op, *sides), const(0, x.dtype))
+        return [], [*bodies]
+    return common, [mask(value, conjunction(c for c in own if c not in common)) for own, value in found]
 
 
-def _with_body(array: Array, body: Element) -> Array:
-    match array:
-        case Reduce():
-            return Reduce(array.op, array.shape, array.reduced, body)
-        case Accumulate():
-            return Accumulate(array.shape, array.domain, array.indices, body)
-    raise AssertionError(f"{type(array).__name__} is no sum")
+def _stacked(parts: Sequence[Accumulate]) -> Accumulate:
+    """Scatters over one domain as one, with a last axis for the parts."""
+    first, axis = parts[0], Index(len(parts[0].domain))
+
+    def chosen(values: Sequence[Element]) -> Element:
+        made = values[-1]
+        for k in reversed(range(len(values) - 1)):
+            if values[k] is not made:
+                made = select(apply("less", axis, const(k + 1, "i64")), values[k], made)
+        return made
+
+    common, bodies = _under(*(p.body for p in parts))
+    body = select(conjunction(common), chosen(bodies), const(0, first.dtype)) if common else chosen(bodies)
+    places = tuple(map(chosen, zip(*(p.indices for p in parts), strict=True)))
+    return Accumulate(first.shape, (*first.domain, const(len(parts), "i64")), places, body)
+
+
+def _negative(array: Accumulate) -> Accumulate:
+    return Accumulate(array.shape, array.domain, array.indices, apply("negative", array.body))

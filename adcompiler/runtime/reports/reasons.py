@@ -16,7 +16,7 @@ from adcompiler.loopir.dependence import Iteration, loop_variant, total
 from adcompiler.loopir.nodes import Access, Assign, Binary, Call, For, Invoke, Literal, Stmt, While
 from adcompiler.loopir.python_modules import is_special
 from adcompiler.loopir.short_loops import has_loops, short
-from adcompiler.loopir.vector_statements import Lanes
+from adcompiler.loopir.transformed_loops import Lanes
 from adcompiler.loopir.walk import accesses, assigned, mentions, read_by, read_names, sets, statements
 from adcompiler.runtime.limits import SHORT_SECONDS, THREAD_SECONDS
 from adcompiler.targets.cpu.timed import Timed

@@ -34,10 +34,8 @@ from adcompiler.loopir.nodes import (
 )
 from adcompiler.loopir.python_modules import MATRICES, ORDER, is_special, source
 from adcompiler.loopir.short_loops import has_loops, short
-from adcompiler.loopir.tiled import Tiled
+from adcompiler.loopir.transformed_loops import LANE, Jam, LaneByLane, Lanes, LaneTotal, LaneUpdate, Tiled
 from adcompiler.loopir.types import types_of_kernel
-from adcompiler.loopir.unroll_and_jam import Jam
-from adcompiler.loopir.vector_statements import LANE, LaneByLane, Lanes, LaneTotal, LaneUpdate
 from adcompiler.loopir.walk import assigned, names, read_by, statements, variables, walk
 from adcompiler.targets.llvm.instructions import (
     ASK,

@@ -146,10 +146,10 @@ class Instructions:
         kind = "double" if {"i64", "float"} <= kinds else max(kinds, key=RANKS.index)
         return [self.spread(self.cast(v, kind), lanes) for v in values]
 
-    # -- contraction (`loopir/pipeline.py`) -------------------------------------------------------------
+    # -- contraction (`loopir/transforms/pipeline.py`) ------
 
     def plus(self, x: Value, y: Value, flags: str = "") -> Value:
-        """x + y of floats, rounded once if one of them is a product (`loopir/pipeline.py`)."""
+        """x + y of floats, rounded once if one of them is a product (`loopir/transforms/pipeline.py`)."""
         for product, other in ((x, y), (y, x)):
             if product.text in self.factors:
                 factors = (self.spread(f, x.lanes) for f in self.factors[product.text])
@@ -398,6 +398,8 @@ class Instructions:
                 below = self.emit(f"fcmp olt {x}, {literal(0.0, x.type).text}", x.typed("i1"))
                 root = self.library("cbrt", [self.select(below, self.unary("-", x), x)])
                 return self.select(below, self.unary("-", root), root)
+            case "rsqrt", [_, root]:  # `loopir/transforms/versioning.py`
+                return self.binary("/", literal(1.0, root.type), root)
             case "rsqrt", [x] if self.needs.vectors is not None and self.needs.vectors.has("rsqrt"):
                 return self.library("rsqrt", [x])
             case "rsqrt", [x] if x.is_float:

@@ -1,8 +1,8 @@
 """Variables and arrays of one function: where their values are, and elements of arrays.
 
 A variable that is assigned once is a register; one that changes is an alloca, which LLVM turns into a
-register. If iterations are lanes (`loopir/outer_vectorisation.py`), the variables of an iteration are
-vectors, and so are elements of arrays private to lanes.
+register. If iterations are lanes (`loopir/transforms/outer_vectorisation.py`), the variables of an iteration
+are vectors, and so are elements of arrays private to lanes.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from adcompiler.loopir.nodes import (
     UnsupportedError,
     Var,
 )
+from adcompiler.loopir.transformed_loops import LANE, Lane
 from adcompiler.loopir.translator import Translator
 from adcompiler.loopir.types import ArrayType, Type
-from adcompiler.loopir.vector_statements import LANE, Lane
 from adcompiler.loopir.walk import named, walk
 from adcompiler.targets.llvm.instructions import Instructions, folded
 from adcompiler.targets.llvm.tables import BYTES, TYPES

@@ -24,7 +24,7 @@ from adcompiler.ir.types import DTYPES
 from adcompiler.kernels.schedule.materialise import scheduled
 from adcompiler.loopir.nodes import UnsupportedError
 from adcompiler.loopir.parse import functions
-from adcompiler.loopir.pipeline import transformed
+from adcompiler.loopir.transforms.pipeline import transformed
 from adcompiler.ops.build import apply
 from adcompiler.ops.table import TABLE
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run

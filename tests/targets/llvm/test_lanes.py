@@ -15,8 +15,8 @@ from adcompiler.loopir.dependence import updated
 from adcompiler.loopir.limits import MOST_LANES
 from adcompiler.loopir.nodes import Binary, Store, Var
 from adcompiler.loopir.parse import functions
-from adcompiler.loopir.pipeline import transformed
-from adcompiler.loopir.vector_statements import Lane, LaneByLane, Lanes, LaneUpdate
+from adcompiler.loopir.transformed_loops import Lane, LaneByLane, Lanes, LaneUpdate
+from adcompiler.loopir.transforms.pipeline import transformed
 from adcompiler.loopir.walk import accesses, statements
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, run
 from adcompiler.targets.cpu.compiled import CpuKernel

@@ -11,7 +11,7 @@ RARE = "!rare"  # stands for what tells LLVM that a branch is hardly ever taken
 
 
 class Kind(NamedTuple):
-    """The vectors of 512 bits of a type of numbers."""
+    """The vectors of 512 bits of a type of numbers, or single numbers."""
 
     element: str
     lanes: int
@@ -42,11 +42,12 @@ class Kind(NamedTuple):
     @property
     def name(self) -> str:
         """What the names of LLVM's functions have for them."""
-        return f"v{self.lanes}f{self.bits}"
+        return f"v{self.lanes}f{self.bits}" if self.lanes > 1 else f"f{self.bits}"
 
 
 DOUBLES, FLOATS = Kind("double", 8, 64, 52, "pd"), Kind("float", 16, 32, 23, "ps")
 KINDS = {k.vector: k for k in (DOUBLES, FLOATS)}
+NUMBERS = {k.vector: k for k in (Kind("double", 1, 64, 52, "sd"), Kind("float", 1, 32, 23, "ss"))}
 
 
 class Inlined:
@@ -82,10 +83,21 @@ class Inlined:
 
     def processor(self, name: str, x: str) -> str:
         """A function of AVX-512 of one vector, in all lanes."""
+        if self.kind.lanes == 1:
+            return self.processor_of_one(name, x)
         v, mask = self.kind.vector, f"i{self.kind.lanes}"
         name = f"llvm.x86.avx512.{name}.{self.kind.letters}.512"
         self.declared[f"declare {v} @{name}({v}, {v}, {mask})"] = None
         return self.emit(f"call {v} @{name}({v} {x}, {v} zeroinitializer, {mask} -1)")
+
+    def processor_of_one(self, name: str, x: str) -> str:
+        """The same of one number."""
+        kind, v = self.kind.element, typed(self.kind.element, 128 // self.kind.bits)
+        name = f"llvm.x86.avx512.{name}.{self.kind.letters}"
+        self.declared[f"declare {v} @{name}({v}, {v}, {v}, i8)"] = None
+        given = self.emit(f"insertelement {v} zeroinitializer, {kind} {x}, i64 0")
+        found = self.emit(f"call {v} @{name}({v} {given}, {v} {given}, {v} zeroinitializer, i8 -1)")
+        return self.emit(f"extractelement {v} {found}, i64 0")
 
     def add(self, x: str, y: str) -> str:
         """A sum."""

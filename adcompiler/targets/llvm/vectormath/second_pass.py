@@ -4,6 +4,8 @@ In the first pass LLVM vectorises loops with the processor's divisions and roots
 functions. In its output these are replaced by our own functions (`newton.py`, `elementary.py`), which are
 faster; functions with names of ours are defined.
 
+A number that is alone, in a loop without vectors, gets what a vector's lane would.
+
 In a function with very many operations, ours are called instead of inlined, and divisions and roots use the
 processor's instructions, which give the same bits: LLVM's register allocation takes quadratic time.
 """
@@ -23,13 +25,16 @@ from adcompiler.targets.llvm.libmvec import WIDEST
 from adcompiler.targets.llvm.limits import MOST_INLINED
 from adcompiler.targets.llvm.values import BrokenModuleError
 from adcompiler.targets.llvm.vectormath.elementary import ELEMENTARY
-from adcompiler.targets.llvm.vectormath.inlined import KINDS, RARE, Kind
+from adcompiler.targets.llvm.vectormath.inlined import KINDS, NUMBERS, RARE, Kind
 from adcompiler.targets.llvm.vectormath.newton import NEWTON
 
 _OPERAND = r"""(%[\w.$-]+|%"[^"]*"|splat \([^)]*\)|<[^>]*>|\w+)"""
 _VECTOR = f"({'|'.join(map(re.escape, KINDS))})"
 _QUOTIENT = re.compile(rf"  (\S+) = fdiv [a-z ]*{_VECTOR} {_OPERAND}, {_OPERAND}")
 _ROOT = re.compile(rf"  (\S+) = (?:tail )?call [a-z ]*{_VECTOR} @llvm\.sqrt\.\w+\({_VECTOR} {_OPERAND}\)")
+_ALONE = re.compile(
+    rf"  (\S+) = (?:tail )?call [a-z ]*(double|float) @adc_({'|'.join(NEWTON)})f?\(\w+ {_OPERAND}\)"
+)
 _DECLARED = re.compile(rf"declare [a-z ]*{_VECTOR} @adc_(\w+)_v\d+f\d+\(")
 _CALL = re.compile(rf"  (\S+) = [a-z ]*call [a-z ]*{_VECTOR} @(_ZGVeN\w+)\((.*)\)[^)]*$")
 _ARGUMENT = re.compile(rf"{_VECTOR} (?:[a-z]+ )*{_OPERAND}(?:, |$)")
@@ -82,6 +87,9 @@ class Replaced:
             result, vector, _, x = found.groups()
             return self.call(result, "root", KINDS[vector], x)
         if "@adc_" in line:
+            if self.inlines and (found := _ALONE.match(line)):
+                result, number, name, x = found.groups()
+                return self.call(result, name, NUMBERS[number], x)
             if found := _DECLARED.match(line):
                 vector, name = found.groups()
                 self.used |= dict.fromkeys((name, KINDS[vector], inlines) for inlines in (True, False))

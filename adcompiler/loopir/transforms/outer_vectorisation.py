@@ -44,8 +44,7 @@ from adcompiler.loopir.nodes import (
 )
 from adcompiler.loopir.rewrite import Rewriter
 from adcompiler.loopir.short_loops import short
-from adcompiler.loopir.unroll_and_jam import depends
-from adcompiler.loopir.vector_statements import (
+from adcompiler.loopir.transformed_loops import (
     COPY,
     LANE,
     Lane,
@@ -56,6 +55,7 @@ from adcompiler.loopir.vector_statements import (
     added_up,
     filled,
 )
+from adcompiler.loopir.transforms.unroll_and_jam import depends
 from adcompiler.loopir.walk import accesses, assigned, mentions, reads, statements, variables, walk
 
 ROW_INDICES = 2  # indices of a row of one axis: the block, and that axis

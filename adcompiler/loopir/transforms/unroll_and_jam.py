@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 
-from adcompiler.lazy_dataclass import dataclass
 from adcompiler.loopir.dependence import are_independent, inner_axes, loop_variant, only_added, updated
 from adcompiler.loopir.intrinsics import CHEAP
 from adcompiler.loopir.limits import (
@@ -28,19 +27,10 @@ from adcompiler.loopir.limits import (
 from adcompiler.loopir.nodes import Access, Assign, Binary, Call, Expr, For, Function, If, Stmt
 from adcompiler.loopir.rewrite import Renamed, numbered
 from adcompiler.loopir.short_loops import has_loops, short
-from adcompiler.loopir.vector_statements import LANE, Lanes
+from adcompiler.loopir.transformed_loops import LANE, Jam, Lanes
 from adcompiler.loopir.walk import accesses, assigned, mentions, read_by, statements
 
 LOAD, STORE, OPERATION, DIVISION, CALL = 1.0, 3.0, 0.5, 4.0, 10.0
-
-
-@dataclass(eq=False, slots=True)
-class Jam(For):
-    """A loop that runs `together` for consecutive iterations, whose variables are `axes`, and its body for
-    the remaining ones."""
-
-    together: list[Stmt] = field(default_factory=list)
-    axes: list[str] = field(default_factory=list)
 
 
 def jammed(function: Function) -> Function:

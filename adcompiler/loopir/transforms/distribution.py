@@ -45,7 +45,7 @@ from adcompiler.loopir.nodes import (
 )
 from adcompiler.loopir.rewrite import Renamed, Restructurer
 from adcompiler.loopir.short_loops import has_loops, short
-from adcompiler.loopir.vector_statements import Lanes
+from adcompiler.loopir.transformed_loops import Lanes
 from adcompiler.loopir.walk import assigned, mentions, names, statements, stores_of, walk
 
 

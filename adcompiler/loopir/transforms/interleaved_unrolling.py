@@ -30,16 +30,15 @@ from adcompiler.loopir.nodes import (
 )
 from adcompiler.loopir.rewrite import Restructurer, numbered
 from adcompiler.loopir.short_loops import short
-from adcompiler.loopir.unroll_and_jam import (
+from adcompiler.loopir.transformed_loops import Jam, Lanes
+from adcompiler.loopir.transforms.unroll_and_jam import (
     DIVISION,
     LOAD,
     OPERATION,
     STORE,
-    Jam,
     common,
     jam,
 )
-from adcompiler.loopir.vector_statements import Lanes
 from adcompiler.loopir.walk import accesses, assigned, names, read_by, statements, variables
 
 

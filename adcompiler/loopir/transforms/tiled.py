@@ -14,31 +14,15 @@ element, and each sum of an array, is then computed as before.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 
-from adcompiler.lazy_dataclass import dataclass
 from adcompiler.loopir.dependence import are_independent, loop_variant
-from adcompiler.loopir.nodes import Assign, Expr, For, Function, Stmt, Var
+from adcompiler.loopir.nodes import Assign, For, Function, Stmt, Var
 from adcompiler.loopir.rewrite import Restructurer
 from adcompiler.loopir.short_loops import short
-from adcompiler.loopir.unroll_and_jam import Jam, depends
-from adcompiler.loopir.vector_statements import Lanes
+from adcompiler.loopir.transformed_loops import Jam, Lanes, Tiled, chain
+from adcompiler.loopir.transforms.unroll_and_jam import depends
 from adcompiler.loopir.walk import accesses, assigned, mentions
-
-
-@dataclass(eq=False, slots=True)
-class Tiled(For):
-    """A loop that runs one tile of its innermost loop after the other."""
-
-    @property
-    def inner(self) -> For:
-        """The innermost loop."""
-        return list(chain(self))[-1]
-
-    def over(self, first: str, stop: str) -> For:
-        """The loop with its innermost one restricted to the range between two variables."""
-        return _narrowed(self, Var(first), Var(stop))
 
 
 def tiled(function: Function) -> Function:
@@ -78,14 +62,6 @@ class _Tiling(Restructurer):
         return False
 
 
-def chain(loop: For) -> Iterator[For]:
-    """A loop and those nested in it, as long as each ends with the next one."""
-    yield loop
-    last = loop.body[-1] if loop.body else None
-    if type(last) is For:
-        yield from chain(last)
-
-
 def goes_against(loop: For) -> bool:
     """Whether the innermost loop goes across the rows of an array while this loop goes along them."""
     *around, inner = chain(loop)
@@ -94,11 +70,3 @@ def goes_against(loop: For) -> bool:
         if last == Var(loop.axis) and mentions([inner.axis], *rows):
             return True
     return False
-
-
-def _narrowed(loop: For, start: Expr, stop: Expr) -> For:
-    """A loop with other bounds of its innermost loop."""
-    *before, last = loop.body
-    if type(last) is not For:
-        return For(loop.axis, start, stop, loop.body, mark=loop.mark)
-    return For(loop.axis, loop.start, loop.stop, [*before, _narrowed(last, start, stop)], mark=loop.mark)

@@ -1,7 +1,9 @@
-"""Vector statements of outer-loop vectorisation (`outer_vectorisation.py`), and array elements per lane."""
+"""The loops that transforms make, by the transform: jammed ones, tiled ones, and those of lanes with the
+statements and array elements in them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import field
 
 from adcompiler.lazy_dataclass import dataclass
@@ -22,6 +24,45 @@ from adcompiler.loopir.nodes import (
 
 LANE = ".v"  # the suffix of variables that are vectors
 COPY = "_copied"  # the axis of loops over the data of lanes
+
+
+@dataclass(eq=False, slots=True)
+class Jam(For):
+    """A loop that runs `together` for consecutive iterations, whose variables are `axes`, and its body for
+    the remaining ones."""
+
+    together: list[Stmt] = field(default_factory=list)
+    axes: list[str] = field(default_factory=list)
+
+
+@dataclass(eq=False, slots=True)
+class Tiled(For):
+    """A loop that runs one tile of its innermost loop after the other."""
+
+    @property
+    def inner(self) -> For:
+        """The innermost loop."""
+        return list(chain(self))[-1]
+
+    def over(self, first: str, stop: str) -> For:
+        """The loop with its innermost one restricted to the range between two variables."""
+        return _narrowed(self, Var(first), Var(stop))
+
+
+def chain(loop: For) -> Iterator[For]:
+    """A loop and those nested in it, as long as each ends with the next one."""
+    yield loop
+    last = loop.body[-1] if loop.body else None
+    if type(last) is For:
+        yield from chain(last)
+
+
+def _narrowed(loop: For, start: Expr, stop: Expr) -> For:
+    """A loop with other bounds of its innermost loop."""
+    *before, last = loop.body
+    if type(last) is not For:
+        return For(loop.axis, start, stop, loop.body, mark=loop.mark)
+    return For(loop.axis, loop.start, loop.stop, [*before, _narrowed(last, start, stop)], mark=loop.mark)
 
 
 @dataclass(eq=False, slots=True)

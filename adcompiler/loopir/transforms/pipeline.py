@@ -7,13 +7,14 @@ from dataclasses import replace
 from functools import reduce
 from typing import Final
 
-from adcompiler.loopir.distribution import distributed
-from adcompiler.loopir.interleaved_unrolling import interleaved
 from adcompiler.loopir.nodes import Function, If, Stmt, Store, Var
-from adcompiler.loopir.outer_vectorisation import vectorised
 from adcompiler.loopir.rewrite import bare
-from adcompiler.loopir.tiled import tiled
-from adcompiler.loopir.unroll_and_jam import jammed
+from adcompiler.loopir.transforms.distribution import distributed
+from adcompiler.loopir.transforms.interleaved_unrolling import interleaved
+from adcompiler.loopir.transforms.outer_vectorisation import vectorised
+from adcompiler.loopir.transforms.tiled import tiled
+from adcompiler.loopir.transforms.unroll_and_jam import jammed
+from adcompiler.loopir.transforms.versioning import versioned
 from adcompiler.loopir.walk import is_of_program, reads, statements
 
 
@@ -58,6 +59,7 @@ TRANSFORMS: Final[tuple[Callable[[Function], Function], ...]] = (
     jammed,
     interleaved,
     tiled,
+    versioned,
 )
 
 
