@@ -8,6 +8,7 @@ from adcompiler.analysis.affine import linear
 from adcompiler.analysis.loop_order import is_short
 from adcompiler.ir.nodes import Accumulate, Array, Element, Index, Map, Read, Reduce
 from adcompiler.ir.walk import elements_of
+from adcompiler.ir.walk import read_by as arrays_read_by
 from adcompiler.kernels.emit.kernel import Kernel
 from adcompiler.kernels.schedule.materialise import Recomputed, Scheduled
 from adcompiler.kernels.schedule.schedule import CPU
@@ -124,6 +125,8 @@ def _is_unit(indices: Sequence[Element], number: int) -> bool:
 
 
 def work_twice(made: Scheduled) -> list[str]:
-    """Values over whole arrays that several nests compute, though storing them takes less time."""
+    """Values over whole arrays that several nests compute, though storing them takes less time. Those that
+    read the memory of a result, which is shared at the end, are left as they are."""
     found = Recomputed().candidates(made.func, made.schedule, CPU)
-    return [f"{c.uses[0].part.element}, in nests {[use.nest for use in c.uses]}" for c in found]
+    kept = [c for c in found if made.buffers.keys().isdisjoint(arrays_read_by((c.uses[0].part.element,)))]
+    return [f"{c.uses[0].part.element}, in nests {[use.nest for use in c.uses]}" for c in kept]

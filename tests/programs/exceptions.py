@@ -18,5 +18,5 @@ CLIFFS: dict[str, Exceptions] = {
     "american-tree": {
         "gradient": (6.4, "what is stored and what is selected is saved for each step and price")
     },
-    "attention": {"strides": (2, CONTRACTED)},
+    "attention": {"strides": (4, CONTRACTED)},
 }

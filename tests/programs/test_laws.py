@@ -35,12 +35,6 @@ from programs.written_loops import PROGRAMS, X
 
 SCALES = (4, 16, 64)  # factors of all lengths, so that another order of growth shows
 MOST = 6  # times the work of what is differentiated
-# Loops around slices and branches take more, as a rule of a few in a hundred programs: a mask is applied to
-# what is stored and to what is added, and an inner loop runs again for what its reverse reads.
-MOST_OF_RANDOM = 8
-# Gradients go over all pairs of places where the value goes over a slice for each place.
-MOST_OF_SLICES = 17
-OF_SLICES = ("prod(", "softmax(", "outer(")
 RANDOM_PARTS, RANDOM_EXAMPLES = 40, 50  # random programs: seeds, and programs of each
 MOST_TIMES = 3  # loops that compute one function: it is written once and read by each of the others
 QUICK = ("poisson", "trimmed")
@@ -85,22 +79,22 @@ def f(x: f64[n]):
 Found = dict[str, tuple[float, str]]  # for each law that is broken, how badly, and where
 
 
-def broken(program: Program, most: float = MOST, scales: Sequence[int] = SCALES) -> Found:
+def broken(program: Program) -> Found:
     """The laws that a program or its derivatives break."""
     subject = Subject(adc.compile(program.source), program.args)
-    return {**dear(subject, most, scales), **careless(subject, (VALUE, JOINT, PRODUCT), scales)}
+    return {**dear(subject), **careless(subject, (VALUE, JOINT, PRODUCT), SCALES)}
 
 
-def dear(subject: Subject, most: float, scales: Sequence[int]) -> Found:
-    """The derivatives that cost more than `most` times what they are derivatives of."""
+def dear(subject: Subject) -> Found:
+    """The derivatives that cost more than `MOST` times what they are derivatives of."""
     found: Found = {}
     for law, ratios in (("gradient", costs.of_gradient), ("product", costs.of_product)):
         try:
-            each = ratios(subject, scales)
+            each = ratios(subject, SCALES)
         except UnknownError:
             continue
-        if max(each) > most:
-            found[law] = max(each), f"{[round(float(one), 2) for one in each]} at {scales}"
+        if max(each) > MOST:
+            found[law] = max(each), f"{[round(float(one), 2) for one in each]} at {SCALES}"
     return found
 
 
@@ -164,10 +158,9 @@ def test_many_random_programs(first: int) -> None:
     @settings(max_examples=RANDOM_EXAMPLES, database=None)
     @given(loop_programs())
     def judged(program: Program) -> None:
-        most = MOST_OF_SLICES if any(f in program.source for f in OF_SLICES) else MOST_OF_RANDOM
         with suppress(adc.ParseError):  # a store in elements that names share
             program = totalled(program)
-            found = broken(program, most)
+            found = broken(program)
             assert not found, f"{program.source}\n{found}"
 
     judged()
