@@ -314,7 +314,8 @@ def test_adc_explain_cost_reports_each_kernel(quick, capsys, tmp_path):
     assert main(["explain", str(file), "--cost", "--size", "n=100"]) == 0
     text = neutral(capsys.readouterr().out)
     lines = REPORT.splitlines()
-    found = text.splitlines()[: len(lines)]
+    # Reasons for time that is lost depend on the time that was measured.
+    found = [line for line in text.splitlines() if not line.startswith("    because")][: len(lines)]
     assert found[:5] == lines[:5]
     assert re.fullmatch(r"    computes  \d+ operations, 100 exp \(as 10 each\): RATE per byte", found[5])
     assert found[6] == lines[6]

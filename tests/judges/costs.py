@@ -12,13 +12,14 @@ from math import prod
 import numpy as np
 from judges.subject import GRADIENT, JOINT, PRODUCT, VALUE, Subject, UnknownError
 
+from adcompiler.analysis.loop_order import is_short
 from adcompiler.ir.nodes import Accumulate, Call, Contraction, Element, Read, Reduce, Select
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import elements_of
 from adcompiler.kernels.emit.traffic import ONCE, Counted, Space, Work, is_exceptional
 from adcompiler.kernels.schedule.carried_updates import InPlace
 from adcompiler.kernels.schedule.numbers import stood
-from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence
+from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence, Task
 from adcompiler.ops.costs import INSTRUCTIONS, weight
 from adcompiler.ops.table import TABLE
 from adcompiler.targets.cpu.timed import Timed
@@ -78,10 +79,15 @@ ROUTINES: dict[str, Callable[[float, float], float]] = {
 }
 
 
+def _is_scatter(task: Task) -> bool:
+    return isinstance(task.array, Accumulate)
+
+
 class _Counted(Counted):
     """Counts elements too, in the iterations of loops as well, and what library routines do."""
 
     elements = 0.0
+    written_out: frozenset[int] = frozenset()  # short loops over what a scatter adds: they choose nothing
 
     def call(self, work: Work, call: Call, around: Space) -> None:
         super().call(work, call, around)
@@ -96,6 +102,8 @@ class _Counted(Counted):
         spaces: list[tuple[int, Space]] = []
         self.enter(work, loop, around, spaces)
         places = dict(spaces)
+        inner = (n for n in loop.walk() if is_short(n.size))
+        self.written_out = frozenset(n.number for n in inner if all(map(_is_scatter, n.tasks)))
         for task in loop.tasks:
             if task.loops and (task.stored or isinstance(task.array, Reduce | Accumulate)):
                 self.elements += places[task.loops[-1].number].iterations
@@ -106,7 +114,8 @@ class _Counted(Counted):
     ) -> None:
         super().operations(work, roots, spaces, around)
         for e in elements_of(roots):
-            if isinstance(e, Select) and is_float(e.dtype) and e not in work.done:
+            chosen = isinstance(e, Select) and not (e.guard.axes and e.guard.axes <= self.written_out)
+            if chosen and is_float(e.dtype) and e not in work.done:
                 self.elements += self.iterations(e, spaces, around)
                 work.done.add(e)
 
