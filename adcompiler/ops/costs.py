@@ -32,6 +32,7 @@ Length = Callable[[Element], int]  # what a length is, or is taken to be
 NOMINAL_LENGTH = 1000  # a length that no call has told yet, or that the program computes
 NOMINAL_ROW = 32  # a length that is not known either, where parts of an array are compared with the whole
 CHEAP_NANOSECONDS, COSTLY_NANOSECONDS = 0.1, 1.0  # nominal nanoseconds of an operation in a loop over vectors
+POWER_NANOSECONDS = 2.5  # the same of x**y: a logarithm and an exponential, both with more digits
 
 WEIGHT = round(COSTLY_NANOSECONDS / CHEAP_NANOSECONDS)  # operations that a costly one counts as
 
@@ -46,6 +47,8 @@ def weight(op: str) -> int:
 
 def nanoseconds(element: Element) -> float:
     """The nominal time of one operation."""
+    if isinstance(element, Apply) and element.op == "power" and not _is_product(element):
+        return POWER_NANOSECONDS
     return COSTLY_NANOSECONDS if is_costly(element) else CHEAP_NANOSECONDS
 
 

@@ -83,6 +83,15 @@ def test_a_function_in_four_nests_is_stored():
     assert functions(f, "tanh") == 1
 
 
+def test_a_power_in_three_nests_is_stored():
+    """It takes longer than other functions, which three nests compute each."""
+    three = FOUR.replace("    c = sum(cos(tanh(x) * b))\n", "").replace("+ c)", "+ b)")
+    f, g = adc.compile(three), adc.compile(three.replace("tanh(x)", "x ** y").replace("f(x)", "f(x, y)"))
+    f(points(POINTS)[0]), g(points(POINTS)[0], 0.3)
+    lines = (line.split("#")[0] for line in g.show("kernel").splitlines())
+    assert (functions(f, "tanh"), sum(" ** " in line for line in lines)) == (3, 1)
+
+
 def test_equal_formulas_of_different_lengths_are_different_values():
     f = adc.compile(LENGTHS)
     args = np.ones(5), np.ones(7)
