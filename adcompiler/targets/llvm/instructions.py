@@ -26,6 +26,9 @@ from adcompiler.targets.llvm.vectors import vector_call
 NAN = """%nan_bits = call i64 asm "", "=r,0"(i64 9221120237041090560)
 %nan_double = bitcast i64 %nan_bits to double
 %nan_float = fptrunc double %nan_double to float"""
+# An extremum of zeros of both signs may be either, as where elements are compared. Otherwise LLVM also asks
+# for signs, which takes twice as long.
+EITHER_ZERO = "nsz "
 POLL = "adc_poll"  # the function that kernels poll (`polls.py`)
 CONTEXT = "[5 x i64]"  # the words of a call
 STOP, STATE = 1, 2  # the words that request the end of the call, and hold the saved thread state
@@ -352,7 +355,8 @@ class Instructions:
                 return self.emit(f"fmul {x}, {y.text}", x.type)
             case "reduce_max" | "reduce_min", [x, y] if x.is_float and x.element == y.element:
                 extremum = "maximum" if name == "reduce_max" else "minimum"
-                return self.intrinsic(extremum, self.together(x, y), library=False)
+                x, y = self.together(x, y)
+                return self.call(f"llvm.{extremum}.{suffix(x)}", x.type, [x, y], flags=EITHER_ZERO)
             case "max" | "min", [x, *others] if all(a.element == "i64" and not a.unsigned for a in args):
                 for other in others:
                     x, y = self.together(x, other)
@@ -446,14 +450,13 @@ class Instructions:
         within = self.emit(vector_call(self.needs, found, name, [inside]), kind)
         return self.select(under, below, self.select(over, above, within))
 
-    def intrinsic(self, name: str, args: Sequence[Value], library: bool = True) -> Value:
+    def intrinsic(self, name: str, args: Sequence[Value]) -> Value:
         """An LLVM intrinsic, which may become a call of the C library."""
         args = self.together(*args)
         kind = args[0].type
         if self.needs.vectors is not None and name in BY_NAME and BY_NAME[name].libmvec:
             return self.library(name, args)
-        if library:
-            self.external(name, args[0].element)
+        self.external(name, args[0].element)
         return self.call(f"llvm.{name}.{suffix(args[0])}", kind, args)
 
     def external(self, name: str, kind: str) -> str:

@@ -24,7 +24,7 @@ from adcompiler.loopir.transformed_loops import LANE, Lane
 from adcompiler.loopir.translator import Translator
 from adcompiler.loopir.types import ArrayType, Type
 from adcompiler.loopir.walk import named, walk
-from adcompiler.targets.llvm.instructions import Instructions, folded
+from adcompiler.targets.llvm.instructions import EITHER_ZERO, Instructions, folded
 from adcompiler.targets.llvm.tables import BYTES, TYPES
 from adcompiler.targets.llvm.values import ArrayValue, Needs, Value, literal, suffix, typed
 
@@ -357,7 +357,7 @@ class Variables(Instructions, Translator[Value, ArrayValue]):
         """The horizontal sum or extremum of all lanes."""
         kind, name = value.element, f"llvm.vector.reduce.{BY_TEXT[how].horizontal}.{suffix(value)}"
         if how != "reduce_add":
-            return self.call(name, kind, [value])
+            return self.call(name, kind, [value], flags=EITHER_ZERO)
         zero = literal(-0.0, kind)
         self.needs.declared[name] = f"declare {kind} @{name}({kind}, {value.type})"
         return self.emit(f"call reassoc {kind} @{name}({zero}, {value})", kind)
