@@ -25,3 +25,8 @@ MOST_CUTS = 3  # places that an explanation shows: its length
 # Seconds of a nest from which it is said why it runs on one thread: waking others takes as long.
 THREAD_SECONDS = 4e-5
 SHORT_SECONDS = 2e-6  # seconds of a nest below which starting its loops takes most of its time
+# Seconds in which an innermost loop starts and ends: its first vector and the sum of its lanes are awaited,
+# and the jump out of it is predicted wrong. Nests of short sums take 2 to 10 ns for each.
+LOOP_SECONDS = 6e-9
+FEW_ITERATIONS = 64  # iterations of an innermost loop below which starting it may take as long as they do
+LARGE_PART = 1 / 3  # the part of the time beyond the roofline that a reason must explain

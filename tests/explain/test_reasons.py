@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
-from adcompiler.runtime.reports.reasons import reasons
+from adcompiler.kernels.emit.traffic import Counted
+from adcompiler.runtime.reports.reasons import Circumstances, circumstances, reasons
 from adcompiler.targets.cpu.timed import Timed
+from adcompiler.targets.llvm.libmvec import vectors
 
 X, M, K = np.linspace(0.1, 1, 60), np.ones((60, 60)), np.arange(60)[::-1].copy()
 SLOW = {
@@ -35,6 +37,7 @@ SLOW = {
     ),
     "a function without vectors": ("x: f64[n]", "return digamma(x + 2.0)", (X,), "one number at a time"),
 }
+RECORDS = "x: f64[n, 6]", "return [sum(exp(x[i, a]) for a in range(6)) for i in range(n)]", (M[:, :6],)
 FAST = {
     "elements": ("x: f64[n]", "return exp(x) * x[::-1]", (X,)),
     "a counter": ("x: f64[n], k: i64", "return [x[i % n] * (i // k) for i in range(k)]", (X, 7)),
@@ -48,12 +51,16 @@ def compiled(parameters, body):
     return adc.compile(f"def f({parameters}):\n    {body}")
 
 
-def found(parameters, body, args):
+def timed(parameters, body, args):
     f = compiled(parameters, body)
     f(*args)
     kernel = f._specialise(f._last).executable.general
-    timed = Timed(kernel.made, kernel.precise)
-    return [reason for k in range(len(timed.items)) for reason in reasons(timed, k)]
+    return Timed(kernel.made, kernel.precise)
+
+
+def found(parameters, body, args):
+    kernel = timed(parameters, body, args)
+    return [reason for k in range(len(kernel.items)) for reason in reasons(kernel, k)]
 
 
 @pytest.mark.parametrize("name", SLOW)
@@ -65,6 +72,26 @@ def test_what_is_slow_is_named(name):
 @pytest.mark.parametrize("name", FAST)
 def test_vectors_at_unit_stride_have_no_reason(name):
     assert found(*FAST[name]) == []
+
+
+@pytest.mark.skipif(vectors() is None, reason="needs vectors")
+def test_elements_that_lanes_gather_are_named():
+    assert "reads x from row to row" in found(*RECORDS)
+
+
+def rows(columns, seconds):
+    """What is said of sums of 60 rows, if they take so many nanoseconds and their roofline is one."""
+    kernel = timed("x: f64[n, m]", "return sum(x, axis=1)", (np.ones((60, columns)),))
+    work = Counted(kernel.func, kernel.kernel.arrays, (60, columns), {}).item(kernel.items[0])
+    known = Circumstances(work, own=1, threads=1, measured=seconds * 1e-9, roof=1e-9, again={})
+    return [reason for reason in circumstances(kernel, 0, known) if "innermost" in reason]
+
+
+def test_short_inner_loops_are_a_reason_if_starting_them_takes_that_long():
+    assert rows(5, 300) == ["starts its innermost loops 60 times, for 5 iterations each"]
+    assert rows(5, 3_000) == []  # they take less than a tenth of it
+    assert rows(500, 300) == []  # not short
+    assert rows(5, 1.5) == []  # near the roofline
 
 
 def test_the_report_gives_the_reasons(monkeypatch):

@@ -13,10 +13,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from adcompiler.analysis.loop_order import is_short
 from adcompiler.analysis.predicates import Conditions
 from adcompiler.interpreter.reference import REAL, evaluate
 from adcompiler.ir.nodes import (
@@ -61,6 +62,13 @@ STEPS = {"sum": "add", "prod": "multiply", "min": "minimum", "max": "maximum"}
 Operations = Counter[tuple[str, Dtype]]
 
 
+class Repeated(NamedTuple):
+    """An innermost loop that is not written out: how often it starts, and its iterations of all times."""
+
+    starts: int
+    iterations: int
+
+
 @dataclass
 class Work:
     """The work of one item of a schedule: a nest of loops, a program loop, or a call."""
@@ -74,6 +82,7 @@ class Work:
     exact: bool = True
     in_order: bool = False  # iterations of a program loop
     products: list[tuple[Call | Contraction, tuple[int, ...]]] = field(default_factory=list)  # and lengths
+    innermost: list[Repeated] = field(default_factory=list)
     done: set[Element] = field(default_factory=set, repr=False)  # already counted: variables hold these
 
     @property
@@ -186,7 +195,7 @@ class Counted:
                 work.writes[label] = size
             elif task.array.rank:
                 work.registers[label] = None
-            if isinstance(task.array, Reduce | Accumulate) and is_float(task.array.dtype):
+            if isinstance(task.array, Reduce | Accumulate) and task.array.dtype != "bool":
                 step = STEPS.get(task.array.op, "add") if isinstance(task.array, Reduce) else "add"
                 iterations = places[task.loops[-1].number].iterations if task.loops else around.iterations
                 work.operations[step, task.array.dtype] += iterations
@@ -206,6 +215,8 @@ class Counted:
         each = space.iterations / max(around.iterations, 1)
         average = " on average" if loop.bounds else ""
         inner = [self.enter(work, item, space, spaces) for item in loop.body if isinstance(item, Loop)]
+        if not (inner or is_short(loop.size)):
+            work.innermost.append(Repeated(around.iterations, space.iterations))
         nested = f" ({', '.join(inner)})" if inner else ""
         return f"{self.named(loop.size)} = {each:,.0f}{average}{nested}"
 
@@ -253,6 +264,7 @@ class Counted:
         for item in made.body:
             self.add(part, item, iterations)
         work.operations.update(part.operations)
+        work.innermost += part.innermost
         work.exact = work.exact and part.exact
 
     def call(self, work: Work, call: Call, around: Space) -> None:

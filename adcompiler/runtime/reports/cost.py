@@ -27,7 +27,7 @@ from adcompiler.runtime.programs.traceable import Traceable
 from adcompiler.runtime.reports.ceilings import Ceilings, ceilings, measure_again, seconds_of
 from adcompiler.runtime.reports.clock import seconds
 from adcompiler.runtime.reports.explain import again, saved
-from adcompiler.runtime.reports.reasons import circumstances, reasons
+from adcompiler.runtime.reports.reasons import Circumstances, circumstances, reasons
 from adcompiler.targets.cpu.compiled import CpuKernel
 from adcompiler.targets.cpu.kernels import kernel_at
 from adcompiler.targets.cpu.threads import get_num_threads
@@ -181,9 +181,11 @@ class Measured:
         self.each = [self.threads if item in shared else 1 for item in timed.items]
         again = counted.again(timed.items)
         for k, measured in enumerate(self.seconds):
-            times = measured or 0.0, roofline(self.nests[k], ceilings(self.each[k]))
-            alone_of = most if self.each[k] == 1 else 1
-            self.reasons[k] += circumstances(timed, k, alone_of, times, again[k]) if times[0] else ()
+            if measured:
+                work, own = self.nests[k], self.each[k]
+                roof = roofline(work, ceilings(own))
+                known = Circumstances(work, own, most, measured, roof, again[k])
+                self.reasons[k] += circumstances(timed, k, known)
 
     @property
     def operations(self) -> set[tuple[str, Dtype]]:
@@ -318,7 +320,8 @@ def _reached(roof: float, measured: float) -> str:
 def arithmetic(operations: Operations, ceiling: Ceilings) -> float:
     """The seconds of operations at the highest rates: simple ones in vectors, each costly one as timed."""
     gain = ceiling.rate["f64"] / ceilings(1).rate["f64"]
-    simple = sum(n * weight(op) / ceiling.rate[d] for (op, d), n in operations.items() if weight(op) < WEIGHT)
+    rate = {**ceiling.rate, "i64": ceiling.rate["f64"]}
+    simple = sum(n * weight(op) / rate[d] for (op, d), n in operations.items() if weight(op) < WEIGHT)
     return simple + sum(
         n * seconds_of(op, d) / gain for (op, d), n in operations.items() if weight(op) == WEIGHT
     )

@@ -6,20 +6,30 @@ A roofline takes vectors at unit stride for granted. The reasons follow from the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from adcompiler.ir.nodes import Call as Routine
 from adcompiler.kernels.emit.calls import PRODUCTS
+from adcompiler.kernels.emit.traffic import Work
 from adcompiler.kernels.limits import PARALLEL_POINTS
 from adcompiler.kernels.schedule.schedule_tree import Task
+from adcompiler.lazy_dataclass import dataclass
 from adcompiler.loopir.dependence import Iteration, loop_variant, total
-from adcompiler.loopir.nodes import Access, Assign, Binary, Call, For, Invoke, Literal, Stmt, While
+from adcompiler.loopir.nodes import Access, Assign, Binary, Call, For, Function, Invoke, Literal, Stmt, While
 from adcompiler.loopir.python_modules import is_special
 from adcompiler.loopir.short_loops import has_loops, short
-from adcompiler.loopir.transformed_loops import Lanes
+from adcompiler.loopir.transformed_loops import LANE, Lane, Lanes
 from adcompiler.loopir.walk import accesses, assigned, mentions, read_by, read_names, sets, statements
-from adcompiler.runtime.limits import SHORT_SECONDS, THREAD_SECONDS
+from adcompiler.runtime.limits import (
+    FEW_ITERATIONS,
+    LARGE_PART,
+    LOOP_SECONDS,
+    SHORT_SECONDS,
+    THREAD_SECONDS,
+)
 from adcompiler.targets.cpu.timed import Timed
+from adcompiler.targets.llvm.libmvec import vectors
 from adcompiler.targets.llvm.quotients import in_strip, quotients
 from adcompiler.targets.llvm.tables import CALLS
 
@@ -27,24 +37,32 @@ from adcompiler.targets.llvm.tables import CALLS
 def reasons(timed: Timed, k: int, names: Mapping[str, str] = MappingProxyType({})) -> list[str]:
     """What slows down the nest `k` of a timed kernel; empty if its loops have nothing that does. `names` are
     those of arrays in the source, by their names in the kernel."""
-    kernel = timed.kernel
-    body = _between(statements(kernel.bare[-1].body), f"_start{k}", f"_stop{k}")
-    functions = [kernel.transformed[name] for name in _called(body) if name in kernel.transformed]
-    called = [s for f in functions for s in f.body]
+    body = _driver(timed, k)
+    called = [s for f in _functions(timed, body) for s in f.body]
     found = (reason for loop in innermost([*called, *body]) for reason in _of(loop, names))
     return list(dict.fromkeys(found))
 
 
-def circumstances(
-    timed: Timed, k: int, threads: int, times: tuple[float, float], again: Mapping[str, int]
-) -> Iterator[str]:
-    """Why else a nest that has no slow loops takes long: it is on one of several `threads`, it computes
-    `again` what another nest has computed, or it is short. `times` are the measured one and the roofline."""
-    measured, roof = times
-    item, kernel = timed.items[k], timed.kernel
+@dataclass(frozen=True)
+class Circumstances:
+    """What else is known of a nest: its `work`, how many threads share it (`own`) and could (`threads`), its
+    time, the roofline, and the operations that it computes `again`, with the nest that has computed each."""
+
+    work: Work
+    own: int
+    threads: int
+    measured: float
+    roof: float
+    again: Mapping[str, int]
+
+
+def circumstances(timed: Timed, k: int, of: Circumstances) -> Iterator[str]:
+    """Why else a nest that has no slow loops takes long: it is on one of several threads, it computes what
+    another nest has computed, its loops end soon, or it is short."""
+    item, kernel, measured = timed.items[k], timed.kernel, of.measured
     if isinstance(item, Task) and isinstance(item.array, Routine) and item.array.op not in PRODUCTS:
         yield f"calls {item.array.op}, whose operations are not counted"
-    elif threads > 1 and measured > THREAD_SECONDS:
+    elif of.threads > 1 and of.own == 1 and measured > THREAD_SECONDS:
         nests = [kernel.scans.get(n, loop) for n, loop in enumerate(kernel.nests)]
         if item not in nests:
             yield "runs on one thread: its iterations run in order"
@@ -53,10 +71,41 @@ def circumstances(
         else:
             yield f"runs on one thread: all nests together have fewer than {PARALLEL_POINTS:,} points"
     yield from (
-        f"computes {op} again, as nest {n} did: storing it would take longer" for op, n in again.items()
+        f"computes {op} again, as nest {n} did: storing it would take longer" for op, n in of.again.items()
     )
-    if measured < SHORT_SECONDS and roof < measured / 2:
+    yield from _short_loops(of, _lanes(timed, k))
+    if measured < SHORT_SECONDS and of.roof < measured / 2:
         yield "is short: starting its loops takes most of the time"
+
+
+def _short_loops(of: Circumstances, lanes: int) -> Iterator[str]:
+    """That the innermost loops have few iterations, if starting and ending them takes a large part of the
+    time beyond the roofline: vectors are not full, and each sum adds up its lanes."""
+    short = [r for r in of.work.innermost if r.iterations <= FEW_ITERATIONS * r.starts]
+    starts = sum(r.starts for r in short)
+    lost = (of.measured - of.roof) * of.own
+    if starts > 1 and of.roof < of.measured / 2 and starts / lanes * LOOP_SECONDS >= lost * LARGE_PART > 0:
+        each = round(sum(r.iterations for r in short) / starts)
+        plural = "s" * (each != 1)
+        yield f"starts its innermost loops {starts:,} times, for {each:,} iteration{plural} each"
+
+
+def _lanes(timed: Timed, k: int) -> int:
+    """How many iterations of a nest are the lanes of a vector, of 64-bit numbers."""
+    found = vectors() if timed.has_clock else None
+    any_lanes = found is not None and any(f.lanes for f in _functions(timed, _driver(timed, k)))
+    return found.lanes("double") if found is not None and any_lanes else 1
+
+
+def _driver(timed: Timed, k: int) -> list[Stmt]:
+    """The statements of the driver that run an item."""
+    return _between(statements(timed.kernel.bare[-1].body), f"_start{k}", f"_stop{k}")
+
+
+def _functions(timed: Timed, body: Sequence[Stmt]) -> list[Function]:
+    """The functions that statements of the driver call, as they are compiled."""
+    known = timed.kernel.transformed
+    return [known[name] for name in _called(body) if name in known]
 
 
 def _between(order: Sequence[Stmt], start: str, stop: str) -> list[Stmt]:
@@ -71,12 +120,11 @@ def _called(body: Sequence[Stmt]) -> list[str]:
 
 
 def innermost(body: Sequence[Stmt]) -> Iterator[For | While]:
-    """The loops that have no long loop inside, and call nothing that has any."""
+    """The loops that have no long loop inside, and call nothing that has any, and those of lanes."""
     for s in dict.fromkeys(statements(body)):
-        is_other = isinstance(s, Lanes) or (
-            isinstance(s, For) and (s.kind in ("blocks", "edges") or short(s) is not None)
-        )
-        if isinstance(s, For | While) and not is_other and not has_loops(s.body) and not _called(s.body):
+        is_other = isinstance(s, For) and (s.kind in ("blocks", "edges") or short(s) is not None)
+        is_innermost = isinstance(s, For | While) and not (is_other or has_loops(s.body) or _called(s.body))
+        if isinstance(s, For | While) and (is_innermost or isinstance(s, Lanes)):
             yield s
 
 
@@ -84,6 +132,9 @@ def _of(loop: For | While, names: Mapping[str, str]) -> Iterator[str]:
     """What one innermost loop does that is slow."""
     if isinstance(loop, While):
         yield "its number of iterations is not known"
+        return
+    if isinstance(loop, Lanes):
+        yield from _of_lanes(loop, names)
         return
     loop, _ = in_strip(loop, quotients(loop), "begin")
     own = loop_variant(loop)
@@ -96,10 +147,27 @@ def _of(loop: For | While, names: Mapping[str, str]) -> Iterator[str]:
     iteration = Iteration(loop)
     for at, stored in accesses(*loop.body):
         if mentions(own, *at.indices):
-            what = f"{'stores' if stored else 'reads'} {names.get(at.array, at.array)}"
-            yield from (f"{what} {how}" for how in _movement(at, iteration))
+            yield from _moving(at, stored, iteration, names)
     for name in _carried(loop):
         yield f"its iterations wait for each other: each reads {names.get(name, name)} of the one before"
+
+
+def _of_lanes(loop: Lanes, names: Mapping[str, str]) -> Iterator[str]:
+    """The elements of its lanes that a loop gathers and scatters, where it has no loops inside: they are not
+    side by side. Those that inner loops use are copied, and used often."""
+    if has_loops(loop.together):
+        return
+    iteration = Iteration(replace(loop, axis=loop.axis + LANE, body=loop.together))
+    iteration.changing = {name for name in iteration.changing if LANE in name}
+    for at, stored in accesses(*loop.together):
+        if isinstance(at, Lane) and not (at.row or at.beside):
+            yield from _moving(at, stored, iteration, names)
+
+
+def _moving(at: Access, stored: bool, iteration: Iteration, names: Mapping[str, str]) -> Iterator[str]:
+    """How an access goes through memory, if not along a row, in words."""
+    what = f"{'stores' if stored else 'reads'} {names.get(at.array, at.array)}"
+    yield from (f"{what} {how}" for how in _movement(at, iteration))
 
 
 def _movement(at: Access, iteration: Iteration) -> Iterator[str]:
