@@ -109,6 +109,18 @@ def test_the_adjoint_of_a_part_of_a_row_is_stored_in_that_part() -> None:
     assert not any("uint64(n)" in line for line in inner)
 
 
+def test_the_adjoint_of_an_update_stores_only_what_changes() -> None:
+    """The adjoint of U[i, j] -= factor * U[k, j] changes row k only. What it adds to the adjoint of `factor`
+    is a sum, so that iterations do not wait for each other."""
+    gradient = adc.grad(adc.compile(ELIMINATION))
+    gradient(*PROGRAMS["elimination"][1])
+    kernel = gradient.show("kernel")
+    inner = kernel[kernel.rindex("_back in ") :].splitlines()[1:]
+    body = [line for line in inner if line.startswith(" " * 16)]
+    assert sum(bool(re.search(r"\w+\[.*\] = ", line)) for line in body) == 1
+    assert any("= reduce_add(" in line for line in body)
+
+
 def test_the_adjoint_of_a_part_of_a_column_has_no_rows() -> None:
     """T[i, j] is decided by T[i + 1 : j + 1, j]: the adjoint of this part of a column is stored there."""
     gradient = adc.grad(adc.compile(SPANS))

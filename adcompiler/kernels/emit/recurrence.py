@@ -12,7 +12,20 @@ from typing import Protocol
 
 from adcompiler.ir.bodies import filling
 from adcompiler.ir.loop import Item
-from adcompiler.ir.nodes import Accumulate, Array, Const, Element, Index, Map, Read, Select, Shape, const
+from adcompiler.ir.nodes import (
+    Accumulate,
+    Apply,
+    Array,
+    Const,
+    Element,
+    Index,
+    Map,
+    Read,
+    Select,
+    Shape,
+    const,
+)
+from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import postorder, substitute
 from adcompiler.kernels.emit.writer import Row, Writer, axis_name, constant
 from adcompiler.kernels.schedule import carried_updates
@@ -94,7 +107,7 @@ class Places:
         return {t: k for k, item in enumerate(self.rec.iteration.body) for t in tasks_of(item)}
 
     def decide(self, parts: bool) -> None:
-        """Assign places where possible; with `parts`, also inside carried arrays."""
+        """Assign places where possible; with `parts`, also inside carried arrays and to carried numbers."""
         self.inner_loops()
         self.outs()
         for slot, final, update in self.updates():
@@ -105,6 +118,8 @@ class Places:
             else:
                 self.whole(slot, final, update)
         self.starts()
+        if parts:
+            self.sums()
 
     def updates(self) -> list[tuple[Array, Array, Array | carried_updates.InPlace]]:
         """The slot, final array and update of each carried array. Scalars have no place."""
@@ -279,10 +294,37 @@ class Places:
                         memory.labels[item] = memory.fresh(item)
                     memory.put(init, item)
 
+    def sums(self) -> None:
+        """A number that a reverse loop only adds to has one variable. The terms may be added in any order, as
+        those of other sums of a derivative, so iterations need not wait for each other."""
+        assert self.rec.iteration is not None
+        if not self.rec.loop.backward:
+            return  # a value is the same number whether its derivative is asked for or not
+        carried = [a for a in self.stored() if not a.rank]
+        for slot, final, result in zip(self.rec.slots, self.finals, self.rec.results, strict=True):
+            task = self.tasks.get(result) if isinstance(result, Array) and not result.rank else None
+            if task is None or task.needed or task.array is not result or not is_sum_of(slot, task.array):
+                continue
+            read = [r.array for reads in self.reads.values() for r in reads]
+            if read.count(slot) == 1 and carried.count(result) == 1 and result not in {*read, *self.rec.outs}:
+                self.memory.put(result, final)
+                self.memory.grown.add(result)
+
     def stored(self) -> list[Array]:
         """The arrays carried to the next iteration."""
         results = self.rec.results
         return [a for r in results for a in (r.arrays if isinstance(r, carried_updates.InPlace) else [r])]
+
+
+def is_sum_of(slot: Array, array: Array) -> bool:
+    """Whether a number is a carried one plus or minus something."""
+    return (
+        isinstance(array, Map)
+        and is_float(array.dtype)
+        and isinstance(body := array.elements[0], Apply)
+        and body.op in ("add", "subtract")
+        and body.args[0] is Read(slot, ())
+    )
 
 
 def _unconditional(elements: Sequence[Element]) -> set[Element]:
@@ -441,7 +483,7 @@ class RecurrenceWriter:
     def scalars(self) -> None:
         """Update carried scalars."""
         pairs = zip(self.finals, self.rec.results, strict=True)
-        found = [(f, r) for f, r in pairs if isinstance(r, Array) and not f.rank]
+        found = [(f, r) for f, r in pairs if isinstance(r, Array) and not f.rank and not self.there(r, f)]
         if found:
             values = [Var(self.label(r)) for _, r in found]
             self.writer.add(assignments([self.labels[f] for f, _ in found], values))

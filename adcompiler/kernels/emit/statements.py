@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from adcompiler.ir import nodes
-from adcompiler.ir.nodes import Accumulate, Array, Element, Func, Index, Map, Node, Read, Reduce, Shape
+from adcompiler.ir.nodes import Accumulate, Apply, Array, Element, Func, Index, Map, Node, Read, Reduce, Shape
 from adcompiler.ir.types import is_float
 from adcompiler.kernels.emit.calls import call
 from adcompiler.kernels.emit.writer import Row, Writer, constant
@@ -20,6 +20,7 @@ from adcompiler.loopir.nodes import (
     Expr,
     If,
     Store,
+    Unary,
     Update,
     Var,
     assignment,
@@ -91,6 +92,11 @@ class Statements:
         """The statements of one iteration of the innermost loop for a task."""
         self.note(writer, task.array)
         match task.array:
+            case Map(rank=0, elements=(Apply(op=op, args=(_, term)),)) if task.array in writer.grown:
+                name, value = self.labels[task.array], writer.written(term)
+                writer.add(
+                    Assign(name, Call("reduce_add", (Var(name), value if op == "add" else Unary("-", value))))
+                )
             case Map(rank=0):
                 writer.add(Assign(self.labels[task.array], writer.written(task.elements[0])))
             case Map():

@@ -117,6 +117,7 @@ def stores(slot: Array, result: Array, rows: bool, numbers: Numbers) -> list[Car
     whole = _seen_through(slot, result.body)
     marked = _marked(whole)
     work: list[tuple[Places, Element]] = [((None,) * result.rank, marked)]
+    same: set[CarriedStore] = set()  # stores of what is there
     while work:
         indices, body = work.pop()
         depth = sum(i is not None for i in indices)
@@ -131,7 +132,10 @@ def stores(slot: Array, result: Array, rows: bool, numbers: Numbers) -> list[Car
         elif split is None and all(i is None for i in indices):
             return None
         elif split is None:
-            found.append((depth, _stored(result.shape, indices, body)))
+            store = _stored(result.shape, indices, body)
+            found.append((depth, store))
+            if body is _unchanged(slot, indices):
+                same.add(store)
         for place in places:
             there = (*indices[:axis], place, *indices[axis + 1 :])
             work.append((there, folded(substitute(body, {axis: place}), numbers.ranges, numbers.stood)))
@@ -139,6 +143,8 @@ def stores(slot: Array, result: Array, rows: bool, numbers: Numbers) -> list[Car
             return None
     # A part includes places that have stores of their own, with more indices: these come later.
     ordered = [store for _, store in sorted(found, key=lambda pair: pair[0])]
+    if not any(isinstance(index, AxisRange) for store in ordered for index in store.indices):
+        ordered = [store for store in ordered if store not in same] or ordered[:1]
     return ordered if marked is whole else [replace(s, array=_settled(s.array)) for s in ordered]
 
 

@@ -623,10 +623,10 @@ class Instructions:
         )
         with self.tile(first, stop, step) as (begin, end):
             yield begin, end
+            count = self.emit(f"sub {end}, {begin.text}", "i64")
             if own is None:
-                self.poll_after(POLL_ELEMENTS)
+                self.poll_after(self.most("umin", self.product(count, weight), literal(POLL_ELEMENTS)))
             else:
-                count = self.emit(f"sub {end}, {begin.text}", "i64")
                 self.poll_after(self.product(count, literal(own)))
 
     @contextmanager
