@@ -32,6 +32,7 @@ from adcompiler.passes.recurrences.distribute import distribute
 from adcompiler.passes.recurrences.last_iterations import last_iterations
 from adcompiler.passes.recurrences.loop_invariant import hoist_loop_invariants
 from adcompiler.passes.recurrences.reductions import reductions
+from adcompiler.passes.recurrences.scans import scans
 from adcompiler.passes.recurrences.stores import stores
 
 Pass = Callable[[Func], Func]
@@ -40,7 +41,7 @@ Pass = Callable[[Func], Func]
 # one that only combines may only store.
 SIMPLIFY: tuple[Pass, ...] = (
     *(fold, stabilised, reductions, stores, reductions, stores),
-    *(eliminate, last_iterations, prune),
+    *(eliminate, scans, last_iterations, prune),
 )
 OPTIMISE: tuple[Pass, ...] = (
     *(inline_rules, searches, accumulators, strict, pick),

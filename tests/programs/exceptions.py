@@ -7,7 +7,13 @@ Exceptions = dict[str, tuple[float, str]]  # by law: the most times, or the numb
 
 CONTRACTED = "the loops over what a product contracts stand outside, so that they also compute it"
 SMALL = "the value of small matrices is unrolled, and their gradient selects and stores each entry"
+BEFORE_AND_AFTER = "the products before and after each factor are stored, also where no slice has it"
 
+PRODUCTS: dict[str, Exceptions] = {
+    "windows": {"gradient": (6.4, BEFORE_AND_AFTER)},
+    "running, from each on": {"gradient": (9.4, "arrays over the iterations of both loops are squares")},
+    "every second": {"gradient": (13.7, BEFORE_AND_AFTER), "strides": (1, "its slices are strided")},
+}
 WRITTEN: dict[str, Exceptions] = {}
 CLIFFS: dict[str, Exceptions] = {
     "orbits": {"gradient": (7.2, "the derivative of the cube of a distance takes another square root")},

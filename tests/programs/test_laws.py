@@ -28,8 +28,8 @@ from judges.compared import totalled
 from judges.subject import JOINT, PRODUCT, VALUE, Subject, UnknownError
 
 import adcompiler as adc
-from programs import Program
-from programs.exceptions import CLIFFS, WRITTEN, Exceptions
+from programs import Program, written_products
+from programs.exceptions import CLIFFS, PRODUCTS, WRITTEN, Exceptions
 from programs.loops import loop_programs
 from programs.written_loops import PROGRAMS, X
 
@@ -39,6 +39,7 @@ RANDOM_PARTS, RANDOM_EXAMPLES = 40, 50  # random programs: seeds, and programs o
 MOST_TIMES = 3  # loops that compute one function: it is written once and read by each of the others
 QUICK = ("poisson", "trimmed")
 QUICK_WRITTEN = ("table", "rows", "scatter")
+QUICK_PRODUCTS = ("suffixes", "functions of prefixes", "slices", "prefixes of rows", "running, from each on")
 
 # Loops whose derivatives once took more operations, or another order of them.
 LOOPS = {
@@ -134,6 +135,12 @@ def test_loops_keep_the_laws(name: str) -> None:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_written_programs(name: str) -> None:
     keeps(totalled(PROGRAMS[name]), WRITTEN.get(name, {}))
+
+
+@pytest.mark.slow_when(lambda name: name not in QUICK_PRODUCTS)
+@pytest.mark.parametrize("name", written_products.PROGRAMS)
+def test_products_of_slices(name: str) -> None:
+    keeps(written_products.PROGRAMS[name], PRODUCTS.get(name, {}))
 
 
 @pytest.mark.slow_when(lambda name: name not in QUICK)

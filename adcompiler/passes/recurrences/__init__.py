@@ -1,1 +1,1 @@
-"""Passes over program loops: checkpoints, distribution, sums, invariants."""
+"""Passes over program loops: checkpoints, distribution, sums, running totals, invariants."""
