@@ -46,11 +46,13 @@ class Param(NamedTuple):
 
 
 class Code(NamedTuple):
-    """A module of LLVM IR, the C library functions it calls, and its exported functions."""
+    """A module of LLVM IR, the C library functions it calls, and its exported functions. The loops of a
+    `plain` one are as they shall run, so LLVM only cleans up."""
 
     text: str
     externals: frozenset[str]
     functions: Sequence[str]
+    plain: bool = False
 
 
 class KernelSource(NamedTuple):

@@ -41,7 +41,7 @@ def gemm(kind: str, bits: int) -> Code:
     needs = Needs()
     texts = [*_Tiles(needs, kind, bits).functions()]
     names = [symbol(kind, *sides, packed=packed) for sides in SIDES for packed in (False, True)]
-    return Code("\n".join([*needs.head, *texts]), frozenset(), names)
+    return Code("\n".join([*needs.head, *texts]), frozenset(), names, plain=True)
 
 
 class _Corner(NamedTuple):

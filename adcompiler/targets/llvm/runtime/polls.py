@@ -52,7 +52,7 @@ def polls() -> Code:
     """`poll`, and `settle`, which sets the main thread."""
     text = TEXT.replace("$POLL", POLL).replace("$OFTEN", str(SIGNAL_NANOSECONDS))
     clock, needs = (TICKS, ()) if CLOCK is None else (NOW, ("clock_gettime",))
-    return Code(clock + text, frozenset(needs), (POLL, "settle"))
+    return Code(clock + text, frozenset(needs), (POLL, "settle"), plain=True)
 
 
 TEXT = """

@@ -53,8 +53,9 @@ def pool() -> Code:
     text = TEXT
     for name, value in (("WAKE", WAKE_NANOSECONDS), ("SPIN", SPIN_NANOSECONDS), ("NAP", SIGNAL_NANOSECONDS)):
         text = text.replace(f"${name}", str(value))
+    functions = ("launch", "start", "renew")
     return Code(
-        NOW + PAUSES.get(machine().lower(), NO_PAUSE) + text, frozenset(SYSTEM), ("launch", "start", "renew")
+        NOW + PAUSES.get(machine().lower(), NO_PAUSE) + text, frozenset(SYSTEM), functions, plain=True
     )
 
 
