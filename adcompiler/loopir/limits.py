@@ -28,3 +28,5 @@ LEAST_LANES = 4  # lanes of a vector: with fewer, loops are not vectorised
 MOST_LANES = 16  # lanes of a vector: rows have space for so many
 RECORD_ELEMENTS = 4  # elements of an interleaved record that LLVM still reads as vectors
 LEAST_DEPTH = 2  # nested loops in an iteration that make lanes worthwhile
+# Iterations of loops that sum functions up to which what is around them is a lane: more are gathered slowly.
+MOST_LANE_TRIPS = 16

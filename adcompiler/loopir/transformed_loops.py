@@ -70,7 +70,8 @@ class Lanes(For):
     """A loop that runs `together`, where the variables of its iterations are vectors, or else its body. It
     reduces into `totals` of the function, each with an operation. It works on copies of the rows of some
     arrays; `copies` has the axis of each row. It adds to arrays of which each lane has a copy, `sums`: these
-    are filled `before` the loop, and added up `after` it."""
+    are filled `before` the loop, and added up `after` it. If it has `few` lengths, it runs `together` only
+    where these are short."""
 
     together: list[Stmt] = field(default_factory=list)
     before: list[Stmt] = field(default_factory=list)
@@ -78,16 +79,19 @@ class Lanes(For):
     totals: dict[str, str] = field(default_factory=dict)
     copies: dict[str, int] = field(default_factory=dict)
     sums: list[str] = field(default_factory=list)
+    few: list[Expr] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Lane(Access):
     """An element per lane: `row` tells whether the lanes are adjacent in the array, as in rows and copies,
-    and `beside` whether the elements of another array are adjacent in memory. In a loop that each lane runs
-    `alone` it is the element of that lane."""
+    of which each lane may read an element `apart` from those of the others, and `beside` whether the elements
+    of another array are adjacent in memory. In a loop that each lane runs `alone` it is the element of that
+    lane."""
 
     row: bool = False
     beside: bool = False
+    apart: bool = False
     alone: bool = False
 
 

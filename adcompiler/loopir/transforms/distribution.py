@@ -51,7 +51,7 @@ from adcompiler.loopir.walk import assigned, mentions, names, statements, stores
 
 def distributed(function: Function) -> Function:
     """The function with its loops distributed where that pays."""
-    if not any(map(_calls, function.body)):
+    if not any(map(calls, function.body)):
         return function
     return replace(function, body=_Distributed(function).body(function.body))
 
@@ -119,7 +119,7 @@ class _Loop:
         if not self.may_pay() or not are_independent(self.loop, self.stored, self.rows):
             return []
         groups = list(_joined(self.groups()))
-        called = [g for g in groups if any(map(_calls, g))]
+        called = [g for g in groups if any(map(calls, g))]
         if len(groups) == 1 or not called or any(map(has_loops, called)):
             return []  # functions of inner loops take longer than those beside them
         shared = list(self.shared(groups))
@@ -132,7 +132,7 @@ class _Loop:
         plain = all(isinstance(s, Assign | Store) or type(s) is For for s in self.body)
         ends = (self.loop.start, self.loop.stop)
         counts = all(isinstance(e, Call) and e.name == "uint64" for e in ends)
-        return plain and counts and has_loops(self.body) and any(map(_calls, self.body))
+        return plain and counts and has_loops(self.body) and any(map(calls, self.body))
 
     def groups(self) -> Iterator[list[Stmt]]:
         """The smallest groups of adjacent statements that can be parted: what one variable or array connects
@@ -230,7 +230,7 @@ def _is_index(e: Expr, known: Collection[str]) -> bool:
     return isinstance(e, Call) and e.name == "uint64"
 
 
-def _calls(statement: Stmt) -> bool:
+def calls(statement: Stmt) -> bool:
     """Whether a statement, or one inside it, calls a function that takes as long for a vector as for a
     number."""
     found = (n.name for n in walk(statement) if isinstance(n, Call))
@@ -239,7 +239,7 @@ def _calls(statement: Stmt) -> bool:
 
 def _is_vector(group: Sequence[Stmt]) -> bool:
     """Whether a group calls functions and has no inner loops."""
-    return not has_loops(group) and any(map(_calls, group))
+    return not has_loops(group) and any(map(calls, group))
 
 
 def _joined(groups: Iterable[list[Stmt]]) -> Iterator[list[Stmt]]:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
-from adcompiler.loopir.dependence import are_independent, inner_axes, loop_variant, updated
+from adcompiler.loopir.dependence import are_independent, inner_axes, loop_variant, total, updated
 from adcompiler.loopir.intrinsics import REDUCTIONS
 from adcompiler.loopir.limits import LEAST_DEPTH, RECORD_ELEMENTS
 from adcompiler.loopir.nodes import (
@@ -55,6 +55,7 @@ from adcompiler.loopir.transformed_loops import (
     added_up,
     filled,
 )
+from adcompiler.loopir.transforms.distribution import calls
 from adcompiler.loopir.transforms.unroll_and_jam import depends
 from adcompiler.loopir.walk import accesses, assigned, mentions, reads, statements, variables, walk
 
@@ -126,14 +127,34 @@ class _Nest:
     def pays(self) -> bool:
         """Whether an iteration has nested loops, or no loops but an array of records, too wide for LLVM to
         vectorise."""
-        deepest = max((depth for _, depth in self.statements()), default=0)
-        if deepest:
-            return deepest >= LEAST_DEPTH
+        if self.deepest:
+            return self.deepest >= LEAST_DEPTH or self.has_functions
         records: Counter[str] = Counter()
         lengths = _short_loops(self.loop)
         for at in dict.fromkeys(at for at, _, _ in self.places if self.is_far(at)):
             records[at.array] += prod(lengths[n] for n in variables(*at.indices) & lengths.keys())
         return max(records.values(), default=0) > RECORD_ELEMENTS
+
+    @property
+    def deepest(self) -> int:
+        """The depth of the loops in an iteration."""
+        return max((depth for _, depth in self.statements()), default=0)
+
+    @property
+    def inner(self) -> list[For]:
+        """The loops in an iteration."""
+        return [s for s, _ in self.statements() if isinstance(s, For) and short(s) is None]
+
+    @property
+    def has_functions(self) -> bool:
+        """Whether loops in an iteration sum functions for it: if they are short, a vector of one iteration is
+        not full, and what comes next waits for each."""
+        inside = {self.axis, *assigned(*self.loop.body)}
+        known = not any(mentions(inside, *s.bounds) for s in self.inner)
+        stores = (at for at, stored, depth in self.places if stored and depth)
+        own = all(self.is_own(at) for at in stores)
+        sums = (s for s in self.inner if {*map(total, statements(s.body))} - {"", *self.totals})
+        return known and own and any(map(calls, sums))
 
     def may_copy(self, name: str) -> bool:
         """Whether copies of rows can replace an array for all accesses of iterations; not if a condition that
@@ -145,8 +166,8 @@ class _Nest:
         return self.copies[name] >= 0 and all(self.other(at) == self.copies[name] for at in own)
 
     def fits(self, statement: Stmt, depth: int) -> bool:
-        """Whether a statement can run on vectors: uniform control flow, the same element of the rows of all
-        lanes, no rows of several axes in inner loops, and stores to shared elements only as reductions."""
+        """Whether a statement can run on vectors: uniform control flow, stores to the same element of the rows of
+        all lanes, no rows of several axes in inner loops, and stores to shared elements only as reductions."""
         match statement:
             case For():
                 return not self.is_alone(statement) or self.may_stand_alone(statement)
@@ -157,8 +178,8 @@ class _Nest:
             len(at.indices) > ROW_INDICES for at, _ in places if at.array in self.rows
         ):
             return False
-        if any(at.array in self.rows and mentions(self.own, at.indices[-1]) for at, _ in places):
-            return False  # each lane would have another element of its row
+        if any(stored and self.is_apart(at) for at, stored in places):
+            return False  # each lane would set another element of its row
         for at, stored in places:
             if stored and not self.is_own(at):
                 return at.array in self.sums or (depth < LEAST_DEPTH and _operation(statement) in REDUCTIONS)
@@ -190,6 +211,10 @@ class _Nest:
     def is_own(self, at: Access) -> bool:
         """Whether iterations access different elements."""
         return at.array in self.rows or mentions(self.own, *at.indices)
+
+    def is_apart(self, at: Access) -> bool:
+        """Whether iterations access different elements of their rows."""
+        return at.array in self.rows and mentions(self.own, at.indices[-1])
 
     def is_far(self, at: Access) -> bool:
         """Whether the elements of consecutive iterations are not adjacent in memory."""
@@ -227,6 +252,7 @@ class _Nest:
             totals=self.totals,
             copies=self.copies,
             sums=list(self.sums),
+            few=[s.stop for s in self.inner] if 0 < self.deepest < LEAST_DEPTH else [],
         )
 
     def copied(self, name: str, back: bool) -> For:
@@ -309,7 +335,8 @@ class _VectorStatements(Rewriter):
         if name in self.nest.copies:
             return Lane(name, (self.expr(at.indices[self.nest.copies[name]]),), row=True, mark=at.mark)
         row, beside = name in self.nest.rows, self.nest.is_beside(at)
-        return Lane(name, self.all(at.indices), row=row, beside=beside, mark=at.mark)
+        apart = self.nest.is_apart(at)
+        return Lane(name, self.all(at.indices), row=row, beside=beside, apart=apart, mark=at.mark)
 
 
 class _SingleLane(Rewriter):

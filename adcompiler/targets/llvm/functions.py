@@ -14,7 +14,7 @@ from math import prod
 from adcompiler.loopir import nodes as loopir
 from adcompiler.loopir.dependence import are_unordered, total
 from adcompiler.loopir.intrinsics import REDUCTIONS
-from adcompiler.loopir.limits import TILE_ITERATIONS
+from adcompiler.loopir.limits import MOST_LANE_TRIPS, TILE_ITERATIONS
 from adcompiler.loopir.nodes import (
     BLOCK,
     Access,
@@ -56,7 +56,7 @@ from adcompiler.targets.llvm.places import located
 from adcompiler.targets.llvm.python_functions import LETTERS, Routine, call, routine
 from adcompiler.targets.llvm.quotients import Quotient, in_strip, quotients
 from adcompiler.targets.llvm.tables import BYTES, TYPES
-from adcompiler.targets.llvm.values import ArrayValue, Needs, Value, literal, typed
+from adcompiler.targets.llvm.values import ArrayValue, Needs, Value, literal
 from adcompiler.targets.llvm.variables import Argument, Variables, type_of
 from adcompiler.targets.llvm.vectors import PURE, has_vector_calls, own_call, vectorises
 
@@ -332,6 +332,7 @@ class Function(Variables):
             self.emit(f"icmp uge {first}, {least.text}", "i1"),
             self.emit(f"icmp uge {stop}, {lanes}", "i1"),
         ]
+        allowed += [self.emit(f"icmp ule {self.value(n)}, {MOST_LANE_TRIPS}", "i1") for n in loop.few]
         allowed += [self.copy_of(array, [axis]) for array, axis in loop.copies.items()]
         allowed += [self.copy_of(array, range(1, len(self.known(array).shape))) for array in loop.sums]
         end = self.select(self.both("and", allowed), stop, first)._replace(unsigned=first.unsigned)
@@ -343,9 +344,8 @@ class Function(Variables):
             with self.when(begins):
                 self.body(loop.before)
         with self.iterations(first, end, step=lanes) as iteration:
-            steps = ", ".join(f"i64 {k}" for k in range(lanes))
             self.values[name] = iteration
-            each = self.integers("add", iteration, Value(f"<{steps}>", typed("i64", lanes)))
+            each = self.integers("add", iteration, self.lane_numbers())
             self.values[name + LANE] = each._replace(unsigned=iteration.unsigned)
             self.mask = self.emit(f"icmp ult {each}, {self.spread(stop, lanes).text}", each.typed("i1"))
             self.summed = {n + LANE for n in loop.totals}

@@ -278,14 +278,15 @@ class Variables(Instructions, Translator[Value, ArrayValue]):
             self.call(f"llvm.masked.{how}.{suffix(value)}.{suffix(at)}", "void", args)
 
     def is_masked(self, node: Access) -> bool:
-        """Whether inactive lanes have no element there; in rows all lanes do."""
-        return isinstance(node, Lane) and not node.row
+        """Whether inactive lanes have no element there; in rows all lanes do, if it is the same."""
+        return isinstance(node, Lane) and (node.apart or not node.row)
 
     def address(self, array: ArrayValue, node: Access) -> tuple[Value, str]:
         """The address of an element, or one per lane, and the type there. Elements of adjacent lanes are one
         vector at one address."""
         *others, last = node.indices
         row = isinstance(node, Lane) and node.row
+        apart = isinstance(node, Lane) and node.apart
         beside = isinstance(node, Lane) and node.beside and array.strides is None and not row
         if beside:
             assert isinstance(last, Var)
@@ -295,11 +296,18 @@ class Variables(Instructions, Translator[Value, ArrayValue]):
             raise UnsupportedError(f"an index of {node.array} that is no integer")
         if row:
             indices[-1] = self.integers("mul", indices[-1], literal(self.wide))
+        if apart:
+            indices[-1] = self.integers("add", indices[-1], self.lane_numbers())
         if isinstance(node, Lane) and node.alone:
             assert self.lane is not None
             indices[-1] = self.integers("add", indices[-1], self.lane)
         found = self.located(array, indices)
-        return found, typed(array.stored, self.width if row or beside else 1)
+        return found, typed(array.stored, self.width if (row and not apart) or beside else 1)
+
+    def lane_numbers(self) -> Value:
+        """The number of each lane."""
+        numbers = ", ".join(f"i64 {k}" for k in range(self.width))
+        return Value(f"<{numbers}>", typed("i64", self.width))
 
     def located(self, array: ArrayValue, indices: Sequence[Value]) -> Value:
         """The address of an element, or of the start of a part of an array; or one per lane."""

@@ -13,7 +13,7 @@ import adcompiler as adc
 from adcompiler.kernels.schedule.materialise import scheduled
 from adcompiler.loopir.dependence import updated
 from adcompiler.loopir.limits import MOST_LANES
-from adcompiler.loopir.nodes import Binary, Store, Var
+from adcompiler.loopir.nodes import Binary, Call, Store, Var
 from adcompiler.loopir.parse import functions
 from adcompiler.loopir.transformed_loops import Lane, LaneByLane, Lanes, LaneUpdate
 from adcompiler.loopir.transforms.pipeline import transformed
@@ -55,6 +55,13 @@ def f(x: f64[n, d], w: f64[d, k]):
     y = [[sum(x[i, a] * w[a, l] for a in range(d)) for l in range(k)] for i in range(n)]
     return sum(sum(gamma(1.5 + y[i, l]**2) for l in range(k)) for i in range(n))
 """
+LABELS = """
+def f(x: f64[n, d], w: f64[d, k], q: i64[n]):
+    def nats(y, label):
+        p = [exp(y[a] - max(y)) for a in range(d)]
+        return log(sum(p)) - y[label % d]
+    return sum(nats([x[i, a] + w[a, 0] for a in range(d)], q[i]) for i in range(n))
+"""
 UNITS = """
 def f(x: f64[n, d], w: f64[d, k], v: f64[k]):
     return [[tanh(sum(x[i, a] * w[a, l] for a in range(d))) * v[l] for l in range(k)] for i in range(n)]
@@ -82,7 +89,7 @@ def near(actual, expected, slack):
 
 SUMS = {
     "nearest": NEAREST, "layers": LAYERS, "single": SINGLE, "mixed": MIXED, "classes": CLASSES,
-    "highest": HIGHEST, "gamma": GAMMA,
+    "highest": HIGHEST, "gamma": GAMMA, "labels": LABELS,
 }  # fmt: skip
 
 
@@ -276,7 +283,7 @@ def test_rows_and_copies_have_the_lanes_side_by_side(text, rows, wide, copies):
         ("x[i, a] * w[a, l]", "w[i, a, l]"),
         ("x[i, a] * w[a, l]", "(x[i, a] if i < d else 0.0)"),
         ("h[block, l] = s", "h[block, l, l] = s"),
-        ("y[i, l] = h[block, l]", "y[i, l] = h[block, q[i]]"),
+        ("y[i, l] = h[block, l]", "h[block, q[i]] = y[i, l]"),
     ],
     ids=["one loop only", "what another iteration wrote", "one place of all", "a scatter",
          "bounds of an iteration", "two axes of one array", "gathered", "three axes",
@@ -288,6 +295,43 @@ def test_other_loops_stay_as_they_are(old, new):
     else:
         text = PRODUCT.replace(old, new)
     assert text != PRODUCT
+    assert not nest(text, {"h"}).lanes
+
+
+CLASS = """
+def nest0(block, start, stop, c, x, y, h, q):
+    for i in range(uint64(start), uint64(stop)):
+        s = 0.0
+        for a in range(uint64(0), uint64(c)):
+            s = reduce_add(s, math.exp(x[i, a]))
+            h[block, a] = x[i, a]
+        y[i] = s * h[block, q[i]]
+"""
+
+
+def test_short_loops_that_sum_functions_are_lanes():
+    """If they are no longer than 16 iterations, which the lengths of a call tell."""
+    (loop,) = (s for s in nest(CLASS, {"h"}).body if isinstance(s, Lanes))
+    assert loop.few == [Call("uint64", (Var("c"),))]
+    apart = [at for at, _ in accesses(*loop.together) if isinstance(at, Lane) and at.apart]
+    assert [at.array for at in apart] == ["h"]
+
+
+HEAD = "    for i in range(uint64(start), uint64(stop)):\n"
+OTHER_SHORT_LOOPS = {
+    "no function": CLASS.replace("math.exp(x[i, a])", "x[i, a]"),
+    "bounds of an iteration": CLASS.replace("uint64(c)", "uint64(q[i])"),
+    "places of all": CLASS.replace("h[block, a] = x[i, a]", "y[a] = reduce_add(y[a], x[i, a])"),
+    "a sum of the block": CLASS.replace(f"{HEAD}        s = 0.0\n", f"    s = 0.0\n{HEAD}").replace(
+        "s * h", "h"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_SHORT_LOOPS)
+def test_other_short_loops_stay_as_they_are(name):
+    text = OTHER_SHORT_LOOPS[name]
+    assert text != CLASS
     assert not nest(text, {"h"}).lanes
 
 
