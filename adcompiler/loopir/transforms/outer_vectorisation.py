@@ -166,8 +166,9 @@ class _Nest:
         return self.copies[name] >= 0 and all(self.other(at) == self.copies[name] for at in own)
 
     def fits(self, statement: Stmt, depth: int) -> bool:
-        """Whether a statement can run on vectors: uniform control flow, stores to the same element of the rows of
-        all lanes, no rows of several axes in inner loops, and stores to shared elements only as reductions."""
+        """Whether a statement can run on vectors: uniform control flow, stores to the same element of the
+        rows of all lanes, no rows of several axes in inner loops, and stores to shared elements only as
+        reductions."""
         match statement:
             case For():
                 return not self.is_alone(statement) or self.may_stand_alone(statement)
