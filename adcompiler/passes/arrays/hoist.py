@@ -6,6 +6,9 @@ exp(w[j]) inside a loop over i and j. So do many simple operations over one long
 vectorised in a separate loop. A part over pairs is recomputed rather than stored, unless a third long axis
 would repeat each pair, as in products of matrices: then it becomes an array even if no operation is costly.
 
+A function of one place of arrays that several points of the loops share, such as cos(x[i + j]), becomes an
+array over these places.
+
 The values that a scatter adds, if costly and over one long axis, become an array too.
 
 The coordinates of points that a loop over pairs reads, x[j, 0] and x[j, 1], become arrays as well: contiguous
@@ -17,7 +20,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import islice
 
-from adcompiler.analysis.affine import is_counter
+from adcompiler.analysis.affine import is_counter, linear, linear_constant
+from adcompiler.analysis.intervals import never_negative
 from adcompiler.analysis.loop_order import long_axes, loop_order
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -29,6 +33,7 @@ from adcompiler.ir.nodes import (
     Func,
     Index,
     Input,
+    Map,
     Read,
     Select,
     Shape,
@@ -36,7 +41,7 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import Rewriter, elements_of, is_small, postorder, rewrite, separate, with_elements
-from adcompiler.ops.costs import costly
+from adcompiler.ops.costs import costly, is_function
 from adcompiler.passes.limits import MOST_REPEATED, MOST_REPEATED_PAIRS
 from adcompiler.passes.order.orders import settled_orders
 
@@ -66,6 +71,7 @@ class _Hoist(Rewriter):
             array = _precomputed(array)
         if len(axes) < 2:
             return array
+        array = _over_places(array)
         order = self.orders[array] if array in self.orders else loop_order(array)
         hoisted = {frozenset(order[:depth]) for depth in range(len(order) + 1)}
         far = set(long_axes(array))
@@ -107,6 +113,64 @@ class _Hoist(Rewriter):
         far = set(long_axes(array))
         largest = [e for e in kept if e not in inner or e in users]
         return [e for e in largest if costly(e, known) or (far - e.axes and _is_work(e, len(e.axes & far)))]
+
+
+def _over_places(array: Array) -> Array:
+    """An array that reads functions of places, which several of its points share, from arrays over places."""
+    elements = elements_of(array.elements)
+    if not any(isinstance(e, Read) and any(_is_sum(i) for i in e.args) for e in elements):
+        return array
+    found: dict[
+        Element, tuple[Element, ...] | None
+    ] = {}  # the one place where each part reads, if it has one
+    for e in elements:
+        if isinstance(e, Read):
+            found[e] = e.args if e.axes and _are_shared(e, array.domain) else None
+        elif e.axes:
+            places = {found.get(a) for a in e.args if a.axes}
+            found[e] = places.pop() if len(places) == 1 else None
+    fewer: dict[Element, Element] = {}
+    for e in reversed(elements):  # the largest parts first
+        place = found.get(e)
+        if place is not None and is_function(e) and e not in fewer:
+            shape = next(r.array.shape for r in elements_of((e,)) if isinstance(r, Read) and r.args == place)
+            fewer[e] = Read(Map(shape, _at_places(e, place)), place)
+    return with_elements(array, lambda es: rewrite(es, lambda e: e, dict(fewer))) if fewer else array
+
+
+def _at_places(element: Element, place: tuple[Element, ...]) -> Element:
+    """A function of a place as an element of an array over places."""
+    own = tuple(map(Index, range(len(place))))
+    return rewrite(
+        (element,), lambda e: Read(e.array, own) if isinstance(e, Read) and e.args == place else e
+    )[0]
+
+
+def _is_sum(index: Element) -> bool:
+    """Whether an index is a sum of several axes."""
+    return len(index.axes) > 1
+
+
+def _are_shared(read: Read, domain: Shape) -> bool:
+    """Whether several points read an element of an array, and most elements are read: an index is a sum of
+    axes, and all others are axes."""
+    if len(read.axes) <= len(read.args):
+        return False
+    for index, size in zip(read.args, read.array.shape, strict=True):
+        form = linear(index)
+        if any(not isinstance(a, Index) and a.axes for a in form.atoms):
+            return False
+        along = [a for a in form.atoms if isinstance(a, Index)]
+        lengths = [domain[a.axis] for a in along]
+        if not along or any(abs(form.terms[a]) != 1 for a in along):
+            return False
+        if size not in lengths:
+            if len(along) < 2:
+                return False
+            reach = sum(map(linear, lengths), linear_constant(0)) - linear(size)
+            if not never_negative(reach, {}, ()):
+                return False
+    return True
 
 
 def _once(array: Array) -> dict[Element, bool]:
