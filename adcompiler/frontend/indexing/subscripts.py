@@ -256,9 +256,8 @@ def stored(context: Context, array: AnyValue, indices: list[Any], value: AnyValu
         else:
             guards.append(apply("equal", ZERO if unit(size) else Index(k), _one(context, index, size, span)))
     whole_value = Value(tuple(shape), const(0, dtype))
-    if context.broadcast("the value stored", (whole_value, value), span) != tuple(
-        context.sizes.find(n) for n in shape
-    ):
+    both = context.broadcast("the value stored", (whole_value, value), span)
+    if [unit(n) for n in both] != [unit(n) for n in context.sizes.found(tuple(shape))]:
         context.fail(ShapeError, "the stored value does not fit the slice", span, "match the slice's shape")
     # The stored value is a separate array, so that later reads of it do not depend on `array`.
     element = over(value, tuple(shape), dtype)

@@ -46,7 +46,7 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.origins import Origin, Within, tracked
 from adcompiler.ir.types import Dtype, as_float, is_float, promote
-from adcompiler.ir.walk import is_computed, read_by, substitute
+from adcompiler.ir.walk import elements_of, is_computed, read_by, substitute
 from adcompiler.ops.build import apply, cast, order_of, result_dtype
 from adcompiler.ops.table import TABLE
 from adcompiler.pytree.containers import Container
@@ -313,6 +313,8 @@ class Context:
                     span,
                     "lengths must be equal or 1",
                 )
+            elif self.sizes.find(size) in elements_of(self.sizes.found((chosen,))):
+                chosen = size  # rather than a length computed from it: loops over equal lengths are one
         return ONE if chosen is None else self.sizes.find(chosen)
 
     def operands(self, values: Sequence[Value]) -> str:

@@ -287,3 +287,29 @@ def test_a_computed_length_may_be_one(d: int) -> None:
 def test_a_computed_length_that_differs_from_one_is_refused_in_the_call() -> None:
     with pytest.raises(adc.ShapeError, match="the lengths 2 and 1 differ"):
         adc.compile(HALVES)(np.ones((2, 4)), np.ones((1, 3)))
+
+
+GATES = """
+def f(x: f64[t, g], U: f64[h, g], out: f64[h]):
+    s = zeros(h)
+    c = zeros(h)
+    total = 0.0
+    for k in range(t):
+        z = x[k] + s @ U
+        c = tanh(z[:h]) * c + tanh(z[h : 2 * h])
+        s = tanh(z[2 * h :]) * c
+        total += (s @ out)**2
+    return total
+"""
+
+
+def test_a_length_computed_from_an_axis_that_it_must_equal_is_that_axis():
+    """Loops over parts of z and over the state are one: each function is called once."""
+    rng = np.random.default_rng(3)
+    args = rng.normal(size=(4, 6)), rng.normal(size=(2, 6)), rng.normal(size=2)
+    f, slow = adc.compile(GATES), adc.compile(GATES, backend="numpy")
+    assert f(*args) == pytest.approx(slow(*args))
+    assert f.show("kernel").count("math.tanh(") == 3
+    adc.check_grad(f, *args, order=2)
+    with pytest.raises(adc.ShapeError, match="lengths"):
+        f(args[0][:, :5], args[1][:, :5], args[2])
