@@ -27,6 +27,7 @@ from adcompiler.loopir.rewrite import Rewriter
 from adcompiler.loopir.walk import (
     accesses,
     assigned,
+    in_order,
     mentions,
     names,
     read_names,
@@ -48,8 +49,9 @@ def inner_axes(loop: For) -> set[str]:
     return {s.axis for s in statements(loop.body) if isinstance(s, For)}
 
 
-def loop_variant(loop: For, also: Collection[str] = ()) -> set[str]:
-    """The variables that depend on the iteration of a loop, or on the variables `also`."""
+def loop_variant(loop: For, also: Collection[str] = (), counters: bool = True) -> set[str]:
+    """The variables that depend on the iteration of a loop, or on the variables `also`; with `counters`,
+    those of inner loops whose bounds do."""
     own = {loop.axis, *also}
     assigned: list[tuple[str, set[str]]] = []
     for s in statements(loop.body):
@@ -58,7 +60,7 @@ def loop_variant(loop: For, also: Collection[str] = ()) -> set[str]:
                 assigned.append((name, variables(value)))
             case Allocate(name=name, shape=shape):
                 assigned.append((name, variables(*shape)))
-            case For(axis=name):
+            case For(axis=name) if counters:
                 assigned.append((name, variables(*s.bounds)))
     before = 0
     while before < len(own):
@@ -110,6 +112,20 @@ class Iteration(Rewriter):
                 found = self.step(other)
                 return None if found is None else n * found
         return None if mentions(self.changing, self.expr(e)) else 0
+
+
+class Along(Iteration):
+    """The same where inner loops count as one iteration each: the variables `own` differ between iterations
+    of the loop, and all others do not."""
+
+    def __init__(self, loop: For, own: Collection[str]) -> None:
+        self.axis, self.changing = loop.axis, {*own}
+        self.defined = {}
+        inside, read = assigned(*loop.body), set[str]()
+        for s in in_order(loop.body):
+            read.update(read_names(s))
+            if isinstance(s, Assign) and inside[s.name] == 1 and s.name not in read:
+                self.defined[s.name] = s.value
 
 
 def are_independent(loop: For, stored: Counter[str], rows: Collection[str] = ()) -> bool:

@@ -30,3 +30,7 @@ RECORD_ELEMENTS = 4  # elements of an interleaved record that LLVM still reads a
 LEAST_DEPTH = 2  # nested loops in an iteration that make lanes worthwhile
 # Iterations of loops that sum functions up to which what is around them is a lane: more are gathered slowly.
 MOST_LANE_TRIPS = 16
+# Iterations of the innermost loops of windows up to which lanes sum them: long sums are vectors themselves.
+MOST_WINDOW_TRIPS = 96
+VECTORS_OF_SUMS = 4  # vectors of sums in a loop of windows: each addition waits for the one before; registers
+MOST_WINDOW_STATEMENTS = 40  # statements of an iteration of such a loop: code

@@ -37,7 +37,7 @@ from adcompiler.loopir.nodes import (
     While,
     literal,
 )
-from adcompiler.loopir.transformed_loops import LANE, Jam, Lane, LaneByLane, Lanes, Tiled
+from adcompiler.loopir.transformed_loops import LANE, Jam, Lane, LaneByLane, LaneRange, Lanes, Tiled
 
 TERNARY, OR, AND, NOT, COMPARE, BIT_OR, BIT_XOR, BIT_AND, SHIFT, SUM, PRODUCT, SIGN, POWER, ATOM = range(14)
 
@@ -140,6 +140,8 @@ class Printer:
                 yield from self._block(
                     f"for {axis} in {self._range(s)}:  # for each tile of {s.inner.axis}", s, body
                 )
+            case LaneRange(axis=axis, body=body):
+                yield from self._block(f"for {axis} in {self._range(s)}:  # of each lane", s, body)
             case For(axis=axis, body=body):
                 yield from self._block(
                     f"for {axis} in {self._range(s)}:{f'  # {s.note}' * bool(s.note)}", s, body

@@ -71,7 +71,8 @@ class Lanes(For):
     reduces into `totals` of the function, each with an operation. It works on copies of the rows of some
     arrays; `copies` has the axis of each row. It adds to arrays of which each lane has a copy, `sums`: these
     are filled `before` the loop, and added up `after` it. If it has `few` lengths, it runs `together` only
-    where these are short."""
+    where these are at `most` so large. An iteration is a lane of one of `vectors` vectors; the iterations of
+    the loop are those `of_block`, or of a loop inside."""
 
     together: list[Stmt] = field(default_factory=list)
     before: list[Stmt] = field(default_factory=list)
@@ -80,6 +81,9 @@ class Lanes(For):
     copies: dict[str, int] = field(default_factory=dict)
     sums: list[str] = field(default_factory=list)
     few: list[Expr] = field(default_factory=list)
+    most: int = 0
+    vectors: int = 1
+    of_block: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,11 @@ class LaneByLane(Stmt):
     stop: Expr
     loop: For
     names: list[str]
+
+
+@dataclass(eq=False, slots=True)
+class LaneRange(For):
+    """A loop that lanes run together, each between bounds of its own: the start and the stop are vectors."""
 
 
 @dataclass(eq=False, slots=True)

@@ -40,6 +40,13 @@ def statements(body: Iterable[Stmt]) -> list[Stmt]:
     return found
 
 
+def in_order(body: Iterable[Stmt]) -> Iterator[Stmt]:
+    """Statements in the order in which they run, those inside after what they stand in."""
+    for s in body:
+        yield s
+        yield from in_order([p for p in s.parts if isinstance(p, Stmt)])
+
+
 def stores_of(statement: Stmt) -> tuple[Access, ...]:
     """The elements that a statement itself sets."""
     match statement:

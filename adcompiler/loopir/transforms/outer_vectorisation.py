@@ -19,19 +19,29 @@ before a vector of iterations, and written back after it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
-from adcompiler.loopir.dependence import are_independent, inner_axes, loop_variant, total, updated
+from adcompiler.loopir.dependence import Along, are_independent, inner_axes, loop_variant, total, updated
 from adcompiler.loopir.intrinsics import REDUCTIONS
-from adcompiler.loopir.limits import LEAST_DEPTH, RECORD_ELEMENTS
+from adcompiler.loopir.limits import (
+    LEAST_DEPTH,
+    MOST_LANE_TRIPS,
+    MOST_WINDOW_STATEMENTS,
+    MOST_WINDOW_TRIPS,
+    RECORD_ELEMENTS,
+    VECTORS_OF_SUMS,
+)
 from adcompiler.loopir.nodes import (
     BLOCK,
     Access,
     Allocate,
+    Assign,
+    Binary,
     Call,
     Choice,
+    Expr,
     For,
     Function,
     If,
@@ -42,13 +52,14 @@ from adcompiler.loopir.nodes import (
     Var,
     counted,
 )
-from adcompiler.loopir.rewrite import Rewriter
-from adcompiler.loopir.short_loops import short
+from adcompiler.loopir.rewrite import Renamed, Restructurer, Rewriter
+from adcompiler.loopir.short_loops import has_loops, short
 from adcompiler.loopir.transformed_loops import (
     COPY,
     LANE,
     Lane,
     LaneByLane,
+    LaneRange,
     Lanes,
     LaneTotal,
     LaneUpdate,
@@ -57,7 +68,7 @@ from adcompiler.loopir.transformed_loops import (
 )
 from adcompiler.loopir.transforms.distribution import calls
 from adcompiler.loopir.transforms.unroll_and_jam import depends
-from adcompiler.loopir.walk import accesses, assigned, mentions, reads, statements, variables, walk
+from adcompiler.loopir.walk import accesses, assigned, mentions, names, reads, statements, variables, walk
 
 ROW_INDICES = 2  # indices of a row of one axis: the block, and that axis
 
@@ -71,14 +82,22 @@ def vectorised(function: Function) -> Function:
     stored = assigned(*function.body)
     nests = {s: _Nest(s, stored, own) for s in function.body if isinstance(s, For)}
     made: dict[Stmt, Lanes] = {s: nest.across() for s, nest in nests.items() if nest.has_lanes}
+    if not made:
+        return _with_windows(function)
     used = {at.array for loop in made.values() for at, _ in accesses(*loop.together) if _is_row(at)}
     return replace(
         function,
         body=[made.get(s, s) for s in function.body],
-        lanes=bool(made),
+        lanes=True,
         adding=any(loop.sums for loop in made.values()),
         wide=frozenset(own & used),
     )
+
+
+def _with_windows(function: Function) -> Function:
+    """The function with its loops over windows as lanes."""
+    body = _Windows(function).body(function.body)
+    return replace(function, body=body, lanes=any(isinstance(s, Lanes) for s in body))
 
 
 def _is_row(at: Access) -> bool:
@@ -94,7 +113,8 @@ class _Nest:
         self.rows = {at.array for at, _ in accesses(loop)} & set(rows)
         inside = assigned(*loop.body)
         outer = {name for name, count in inside.items() if stored[name] > count} - inner_axes(loop)
-        self.own = loop_variant(loop, {*self.rows, *outer})
+        self.own = self.variant({*self.rows, *outer})
+        self.along = Along(loop, self.own)
         adds = ((updated(s), _operation(s)) for s, _ in self.statements())
         self.totals = {name: how for name, how in adds if name in outer}
         self.places = [(at, stored, depth) for s, depth in self.statements() for at, stored in _places(s)]
@@ -105,6 +125,10 @@ class _Nest:
             if depth >= LEAST_DEPTH and self.is_far(at)
         }
 
+    def variant(self, also: Collection[str]) -> set[str]:
+        """The variables that differ between iterations, as those `also` do."""
+        return loop_variant(self.loop, also)
+
     def statements(self) -> Iterator[tuple[Stmt, int]]:
         """All statements of an iteration, and the loop depth of each; not those in loops that each lane runs
         separately."""
@@ -113,6 +137,10 @@ class _Nest:
     def is_alone(self, statement: Stmt) -> bool:
         """Whether a statement is a loop whose bounds differ between iterations."""
         return isinstance(statement, For) and depends(statement, self.own)
+
+    def is_between(self, statement: Stmt) -> bool:
+        """Whether a statement is a loop that lanes run together, each between bounds of its own."""
+        return False
 
     @property
     def has_lanes(self) -> bool:
@@ -229,11 +257,11 @@ class _Nest:
         return 1 - own[0] if own and alone and len(at.indices) == ROW_INDICES else -1
 
     def is_beside(self, at: Access) -> bool:
-        """Whether the iteration is the last index, and the others are uniform over iterations."""
+        """Whether the last index grows by one from iteration to iteration, and the others are uniform."""
         *others, last = at.indices
-        return last == Var(self.axis) and not mentions(self.own, *others)
+        return self.along.step(last) == 1 and not mentions(self.own, *others)
 
-    def across(self) -> Lanes:
+    def across(self, vectors: int = 1, of_block: bool = True) -> Lanes:
         """The loop with its iterations as lanes."""
         loop = self.loop
         together = _VectorStatements(self).body(loop.body)
@@ -253,8 +281,18 @@ class _Nest:
             totals=self.totals,
             copies=self.copies,
             sums=list(self.sums),
-            few=[s.stop for s in self.inner] if 0 < self.deepest < LEAST_DEPTH else [],
+            few=self.few,
+            most=self.most,
+            vectors=vectors,
+            of_block=of_block,
         )
+
+    most = MOST_LANE_TRIPS  # how long they may be
+
+    @property
+    def few(self) -> list[Expr]:
+        """The lengths that must be short."""
+        return [s.stop for s in self.inner] if 0 < self.deepest < LEAST_DEPTH else []
 
     def copied(self, name: str, back: bool) -> For:
         """A loop that fills the copy of a row, or writes it back."""
@@ -263,6 +301,137 @@ class _Nest:
         near = Lane(name, (at,), row=True)
         store = Store(far, near) if back else Store(near, far)
         return counted(COPY, Length(name, self.copies[name]), [store])
+
+
+class _Window(_Nest):
+    """A loop whose iterations sum over windows that move along a row, as in a convolution: the elements of a
+    vector of iterations are adjacent, so each iteration of the inner loops adds a vector to as many sums.
+    LLVM would add up a vector for each short sum."""
+
+    @property
+    def pays(self) -> bool:
+        """Whether all elements in inner loops are adjacent or the same, and the loops sum them."""
+        if not 0 < len(statements(self.loop.body)) <= MOST_WINDOW_STATEMENTS or not self.inner:
+            return False
+        inside = {self.axis, *assigned(*self.loop.body)}
+        known = all(self.is_between(s) or not mentions(inside, *s.bounds) for s in self.innermost)
+        deep = [(at, stored) for at, stored, depth in self.places if depth]
+        read = [at for at, stored in deep if self.is_own(at) and not stored]
+        sums = {*map(total, statements(self.inner))} - {"", *self.totals}
+        return bool(
+            known
+            and read
+            and sums
+            and all(map(self.is_beside, read))
+            and not any(stored for _, stored in deep)
+        )
+
+    def variant(self, also: Collection[str]) -> set[str]:
+        return loop_variant(self.loop, also, counters=False)
+
+    def is_alone(self, statement: Stmt) -> bool:
+        return False
+
+    def is_between(self, statement: Stmt) -> bool:
+        return isinstance(statement, For) and depends(statement, self.own)
+
+    @property
+    def innermost(self) -> list[For]:
+        """The loops in an iteration that have none inside."""
+        return [s for s in self.inner if not has_loops(s.body)]
+
+    most = MOST_WINDOW_TRIPS
+
+    @property
+    def few(self) -> list[Expr]:
+        inside = {self.axis, *assigned(*self.loop.body)}
+        ends = (e for s in self.innermost for e in _ends(s.stop))
+        return [e for e in ends if not mentions(inside, e)]
+
+
+def _ends(stop: Expr) -> Sequence[Expr]:
+    """Where a loop stops at the latest."""
+    match stop:
+        case Call(name="uint64" | "np.int64", args=(inner,)):
+            return _ends(inner)
+        case Call(name="min", args=args):
+            return [e for a in args for e in _ends(a)]
+    return (stop,)
+
+
+class _Windows(Restructurer):
+    """Loops over windows inside a nest become lanes, and the few iterations beside them add in the same
+    order."""
+
+    def __init__(self, function: Function) -> None:
+        self.stored = assigned(*function.body)
+        self.private = _private(function)
+        self.vectors = 1 if any(map(calls, function.body)) else VECTORS_OF_SUMS
+        self.outer = {*function.body}
+
+    def body(self, found: Iterable[Stmt]) -> list[Stmt]:
+        made = super().body(found)
+        across = {s.axis for s in made if isinstance(s, Lanes)}
+        return [_InOrder().stmt(s) if _sets(s, across) else s for s in made]
+
+    def stmt(self, s: Stmt) -> Stmt:
+        return self.lanes(s) or super().stmt(s)
+
+    def lanes(self, s: Stmt) -> Lanes | None:
+        """The loop as lanes; None for any other statement."""
+        if type(s) is not For or s.kind != "elements" or s.step is not None or short(s) is not None:
+            return None
+        inside = assigned(*s.body)
+        stored = Counter({n: inside[n] if n in self.private else k for n, k in self.stored.items()})
+        window = _Window(s, stored, ())
+        if not window.has_lanes:
+            return None
+        return window.across(self.vectors, of_block=s in self.outer)
+
+
+def _sets(statement: Stmt, names: Collection[str]) -> bool:
+    """Whether a statement is a loop over the few iterations near the ends of another loop, of which `names`
+    has the variable."""
+    edges = isinstance(statement, For) and statement.kind == "edges"
+    return edges and not assigned(statement).keys().isdisjoint(names)
+
+
+def _private(function: Function) -> set[str]:
+    """The variables that every loop which uses them sets first: those of copies of a loop."""
+    uses = names(*function.body)
+    inside: Counter[str] = Counter()
+
+    def visit(body: Sequence[Stmt], known: Collection[str]) -> None:
+        for s in body:
+            if isinstance(s, For):
+                begun = {*_begun(s.body)} - {*known}
+                inside.update({n: k for n, k in names(s).items() if n in begun})
+                visit(s.body, {*known, *begun})
+            elif isinstance(s, If):
+                visit(s.body, known)
+
+    visit(function.body, ())
+    return {n for n, k in inside.items() if k == uses[n]}
+
+
+def _begun(body: Sequence[Stmt]) -> Iterator[str]:
+    """The variables that statements set before they read them."""
+    used: set[str] = set()
+    for s in body:
+        if isinstance(s, Assign) and s.name not in used | reads(s).keys():
+            yield s.name
+        used |= names(s).keys()
+
+
+class _InOrder(Rewriter):
+    """Sums whose additions stay in order."""
+
+    def expr(self, e: Expr) -> Expr:
+        match super().expr(e):
+            case Call(name="reduce_add", args=(before, term), mark=mark):
+                return Binary("+", before, term, mark=mark)
+            case other:
+                return other
 
 
 def _statements(body: Sequence[Stmt], depth: int, but: Callable[[Stmt], bool]) -> Iterator[tuple[Stmt, int]]:
@@ -310,7 +479,10 @@ class _VectorStatements(Rewriter):
             return self.added(s)
         if isinstance(s, For) and self.nest.is_alone(s):
             return self.alone(s)
-        return super().stmt(s)
+        made = super().stmt(s)
+        if type(made) is For and self.nest.is_between(s):
+            return LaneRange(made.axis, made.start, made.stop, made.body, kind=made.kind, mark=made.mark)
+        return made
 
     def added(self, s: Store) -> Stmt:
         """An update of a shared element: of the sum of each lane if there is one, else of the element by all
@@ -336,8 +508,11 @@ class _VectorStatements(Rewriter):
         if name in self.nest.copies:
             return Lane(name, (self.expr(at.indices[self.nest.copies[name]]),), row=True, mark=at.mark)
         row, beside = name in self.nest.rows, self.nest.is_beside(at)
-        apart = self.nest.is_apart(at)
-        return Lane(name, self.all(at.indices), row=row, beside=beside, apart=apart, mark=at.mark)
+        apart, indices = self.nest.is_apart(at), self.all(at.indices)
+        if beside:  # the last index in terms of the iteration, for that of the first lane
+            axis = Renamed({self.nest.axis: self.nest.axis + LANE})
+            indices = (*indices[:-1], axis.expr(self.nest.along.expr(at.indices[-1])))
+        return Lane(name, indices, row=row, beside=beside, apart=apart, mark=at.mark)
 
 
 class _SingleLane(Rewriter):

@@ -73,7 +73,13 @@ def _gains(loop: For, stored: Counter[str]) -> Iterator[tuple[For, float]]:
     inner = [s for s in loop.body if isinstance(s, For)]
     for s in inner:
         yield from _gains(s, stored)
-    if inner and len(statements(loop.body)) <= MOST_STATEMENTS and are_independent(loop, stored):
+    lanes = any(isinstance(s, Lanes) for s in statements([loop]))
+    if (
+        inner
+        and not lanes
+        and len(statements(loop.body)) <= MOST_STATEMENTS
+        and are_independent(loop, stored)
+    ):
         yield loop, _gain(loop)
 
 

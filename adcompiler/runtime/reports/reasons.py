@@ -20,7 +20,16 @@ from adcompiler.loopir.nodes import Access, Assign, Binary, Call, For, Function,
 from adcompiler.loopir.python_modules import is_special
 from adcompiler.loopir.short_loops import has_loops, short
 from adcompiler.loopir.transformed_loops import LANE, Lane, Lanes
-from adcompiler.loopir.walk import accesses, assigned, mentions, read_by, read_names, sets, statements
+from adcompiler.loopir.walk import (
+    accesses,
+    assigned,
+    in_order,
+    mentions,
+    read_by,
+    read_names,
+    sets,
+    statements,
+)
 from adcompiler.runtime.limits import (
     FEW_ITERATIONS,
     LARGE_PART,
@@ -93,8 +102,9 @@ def _short_loops(of: Circumstances, lanes: int) -> Iterator[str]:
 def _lanes(timed: Timed, k: int) -> int:
     """How many iterations of a nest are the lanes of a vector, of 64-bit numbers."""
     found = vectors() if timed.has_clock else None
-    any_lanes = found is not None and any(f.lanes for f in _functions(timed, _driver(timed, k)))
-    return found.lanes("double") if found is not None and any_lanes else 1
+    inside = statements(s for f in _functions(timed, _driver(timed, k)) for s in f.body)
+    most = max((s.vectors for s in inside if isinstance(s, Lanes)), default=0)
+    return most * found.lanes("double") if found is not None and most else 1
 
 
 def _driver(timed: Timed, k: int) -> list[Stmt]:
@@ -187,14 +197,7 @@ def _carried(loop: For) -> list[str]:
     sums = {name for s in statements(loop.body) if (name := total(s))}
     before: list[str] = []
     made: set[str] = set()
-    for s in _in_order(loop.body):
+    for s in in_order(loop.body):
         before += [n for n in read_names(s) if n in stored and n not in made]
         made.update(sets(s))
     return [n for n in dict.fromkeys(before) if n not in sums]
-
-
-def _in_order(body: Sequence[Stmt]) -> Iterator[Stmt]:
-    """Statements in the order in which they run, those inside after what they stand in."""
-    for s in body:
-        yield s
-        yield from _in_order([p for p in s.parts if isinstance(p, Stmt)])

@@ -14,7 +14,7 @@ from math import prod
 from adcompiler.loopir import nodes as loopir
 from adcompiler.loopir.dependence import are_unordered, total
 from adcompiler.loopir.intrinsics import REDUCTIONS
-from adcompiler.loopir.limits import MOST_LANE_TRIPS, TILE_ITERATIONS
+from adcompiler.loopir.limits import TILE_ITERATIONS
 from adcompiler.loopir.nodes import (
     BLOCK,
     Access,
@@ -34,7 +34,16 @@ from adcompiler.loopir.nodes import (
 )
 from adcompiler.loopir.python_modules import MATRICES, ORDER, is_special, source
 from adcompiler.loopir.short_loops import has_loops, short
-from adcompiler.loopir.transformed_loops import LANE, Jam, LaneByLane, Lanes, LaneTotal, LaneUpdate, Tiled
+from adcompiler.loopir.transformed_loops import (
+    LANE,
+    Jam,
+    LaneByLane,
+    LaneRange,
+    Lanes,
+    LaneTotal,
+    LaneUpdate,
+    Tiled,
+)
 from adcompiler.loopir.types import types_of_kernel
 from adcompiler.loopir.walk import assigned, names, read_by, statements, variables, walk
 from adcompiler.targets.llvm.instructions import (
@@ -56,7 +65,7 @@ from adcompiler.targets.llvm.places import located
 from adcompiler.targets.llvm.python_functions import LETTERS, Routine, call, routine
 from adcompiler.targets.llvm.quotients import Quotient, in_strip, quotients
 from adcompiler.targets.llvm.tables import BYTES, TYPES
-from adcompiler.targets.llvm.values import ArrayValue, Needs, Value, literal
+from adcompiler.targets.llvm.values import ArrayValue, Needs, Value, literal, suffix
 from adcompiler.targets.llvm.variables import Argument, Variables, type_of
 from adcompiler.targets.llvm.vectors import PURE, has_vector_calls, own_call, vectorises
 
@@ -176,7 +185,7 @@ class Function(Variables):
         function = self.module.definitions[name]
         found = statements(function.body)
         axes = {s.axis for s in found if isinstance(s, For)}
-        totals = {n + LANE for s in function.body if isinstance(s, Lanes) for n in s.totals}
+        totals = {n + LANE for s in found if isinstance(s, Lanes) for n in s.totals}
         stored = assigned(*function.body)
         self.changing = {name for name, count in stored.items() if count > 1} - axes | totals
         self.rounded, self.widened, self.short = function.rounded, function.wide, name in self.module.short
@@ -213,6 +222,9 @@ class Function(Variables):
 
     def counted(self, loop: For) -> None:
         """A loop over elements, program iterations, or blocks."""
+        if isinstance(loop, LaneRange):
+            self.between(loop)
+            return
         shared = self.module.shared
         if len(loop.body) == 1 and isinstance(one := loop.body[0], Invoke) and one.name in shared:
             self.module.share(self, loop)
@@ -323,16 +335,20 @@ class Function(Variables):
         different last bits. So the condition is that the nest's blocks are large enough, not what is left of
         this one.
         """
-        lanes, name = self.module.lanes, loop.axis
-        if lanes == 1:
+        least, lanes, name = self.module.lanes, self.module.lanes * loop.vectors, loop.axis
+        if least == 1:
             return first
         self.width = self.wide = lanes
-        least = self.product(self.value(BLOCK), literal(lanes))
-        allowed = [
-            self.emit(f"icmp uge {first}, {least.text}", "i1"),
-            self.emit(f"icmp uge {stop}, {lanes}", "i1"),
-        ]
-        allowed += [self.emit(f"icmp ule {self.value(n)}, {MOST_LANE_TRIPS}", "i1") for n in loop.few]
+        if loop.of_block:
+            before = self.product(self.value(BLOCK), literal(least))
+            allowed = [
+                self.emit(f"icmp uge {first}, {before.text}", "i1"),
+                self.emit(f"icmp uge {stop}, {least}", "i1"),
+            ]
+        else:
+            count = self.call("llvm.usub.sat.i64", "i64", [self.value(loop.stop), self.value(loop.start)])
+            allowed = [self.emit(f"icmp uge {count}, {least}", "i1")]
+        allowed += [self.emit(f"icmp ule {self.value(n)}, {loop.most}", "i1") for n in loop.few]
         allowed += [self.copy_of(array, [axis]) for array, axis in loop.copies.items()]
         allowed += [self.copy_of(array, range(1, len(self.known(array).shape))) for array in loop.sums]
         end = self.select(self.both("and", allowed), stop, first)._replace(unsigned=first.unsigned)
@@ -381,6 +397,36 @@ class Function(Variables):
             self.width, self.mask, self.lane = 1, None, lane
             self.statement(statement.loop)
         self.width, self.mask, self.lane, self.values = width, mask, None, values
+
+    def between(self, loop: LaneRange) -> None:
+        """A loop that lanes run together: those of its iterations that not all lanes have are masked."""
+        assert self.mask is not None
+        whole, width = self.mask, self.width
+        start, stop = (self.spread(self.value(n), width) for n in (loop.start, loop.stop))
+        less, kind = ("ult", "u") if start.unsigned else ("slt", "s")
+
+        def extreme(how: str, bounds: Value, other: int) -> Value:
+            chosen = self.select(whole, bounds, self.spread(literal(other), width))
+            found = f"llvm.vector.reduce.{kind}{how}.{suffix(chosen)}"
+            return self.call(found, "i64", [chosen])._replace(unsigned=start.unsigned)
+
+        most = 2**63 - 1
+        first, last = extreme("min", start, most), extreme("max", stop, 0)
+        begin, end = extreme("max", start, 0), extreme("min", stop, most)
+        middle = self.most(f"{kind}min", begin, last)
+        after = self.most(f"{kind}max", self.most(f"{kind}min", end, last), middle)
+        summed = {n + LANE for n in assigned(*loop.body)}
+        for a, b, masked in ((first, middle, True), (middle, after, False), (after, last, True)):
+            a, b = (v._replace(unsigned=start.unsigned) for v in (a, b))
+            with self.iterations(a, b) as iteration:
+                before, self.summed = self.summed, self.summed | (summed if masked else set())
+                if masked:
+                    each = self.spread(iteration, width)
+                    inside = [self.emit(f"icmp {less} {x}, {y.text}", whole.type) for x, y in ((each, stop),)]
+                    inside += [self.unary("not", self.emit(f"icmp {less} {each}, {start.text}", whole.type))]
+                    self.mask = self.both("and", [whole, *inside])
+                self.iteration(loop.axis, iteration, loop.body)
+                self.mask, self.summed = whole, before
 
     def total(self, target: Access, how: str, value: Value) -> None:
         """Add the values of all lanes to one element."""

@@ -20,6 +20,7 @@ from adcompiler.loopir.nodes import (
     UnsupportedError,
     Var,
 )
+from adcompiler.loopir.rewrite import Rewriter
 from adcompiler.loopir.transformed_loops import LANE, Lane
 from adcompiler.loopir.translator import Translator
 from adcompiler.loopir.types import ArrayType, Type
@@ -40,6 +41,13 @@ def type_of(value: Argument) -> Type:
     if isinstance(value, Value):
         return "u64" if value.unsigned else KINDS[value.type]
     return ArrayType(KINDS[value.type], len(value.shape))
+
+
+class _FirstLane(Rewriter):
+    """Expressions with the iteration of the first lane."""
+
+    def name(self, name: str) -> str:
+        return name.removesuffix(LANE)
 
 
 class Variables(Instructions, Translator[Value, ArrayValue]):
@@ -289,8 +297,7 @@ class Variables(Instructions, Translator[Value, ArrayValue]):
         apart = isinstance(node, Lane) and node.apart
         beside = isinstance(node, Lane) and node.beside and array.strides is None and not row
         if beside:
-            assert isinstance(last, Var)
-            last = Var(last.name.removesuffix(LANE))  # the first lane's iteration
+            last = _FirstLane().expr(last)
         indices = [self.value(n) for n in (*others, last)]
         if any(i.element != "i64" for i in indices):
             raise UnsupportedError(f"an index of {node.array} that is no integer")
@@ -301,7 +308,7 @@ class Variables(Instructions, Translator[Value, ArrayValue]):
         if isinstance(node, Lane) and node.alone:
             assert self.lane is not None
             indices[-1] = self.integers("add", indices[-1], self.lane)
-        found = self.located(array, indices)
+        found = self.located(array, indices, "" if beside else " inbounds")
         return found, typed(array.stored, self.width if (row and not apart) or beside else 1)
 
     def lane_numbers(self) -> Value:
@@ -309,8 +316,9 @@ class Variables(Instructions, Translator[Value, ArrayValue]):
         numbers = ", ".join(f"i64 {k}" for k in range(self.width))
         return Value(f"<{numbers}>", typed("i64", self.width))
 
-    def located(self, array: ArrayValue, indices: Sequence[Value]) -> Value:
-        """The address of an element, or of the start of a part of an array; or one per lane."""
+    def located(self, array: ArrayValue, indices: Sequence[Value], inside: str = " inbounds") -> Value:
+        """The address of an element, or of the start of a part of an array; or one per lane. That of the
+        first of adjacent lanes need not be in the array: the lane may be inactive."""
         at = literal(0)
         for k, length in enumerate(array.shape):
             index = indices[k] if k < len(indices) else literal(0)
@@ -320,7 +328,7 @@ class Variables(Instructions, Translator[Value, ArrayValue]):
                 at = self.integers("mul", at, self.step(length))
             at = index if k == 0 else self.integers("add", at, index)
         unit = "i8" if array.strides is not None else array.stored
-        instruction = f"getelementptr inbounds {unit}, {array.data}, {at.type} {at.text}"
+        instruction = f"getelementptr{inside} {unit}, {array.data}, {at.type} {at.text}"
         return self.shared(instruction, at.typed("ptr"))
 
     def part_of(self, array: ArrayValue, node: Access) -> ArrayValue:
