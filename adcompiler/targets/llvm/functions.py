@@ -399,7 +399,8 @@ class Function(Variables):
         self.width, self.mask, self.lane, self.values = width, mask, None, values
 
     def between(self, loop: LaneRange) -> None:
-        """A loop that lanes run together: those of its iterations that not all lanes have are masked."""
+        """A loop that lanes run together: in those of its iterations that not all lanes have, the others keep
+        their values; those that no lane has are left out."""
         assert self.mask is not None
         whole, width = self.mask, self.width
         start, stop = (self.spread(self.value(n), width) for n in (loop.start, loop.stop))
@@ -415,18 +416,22 @@ class Function(Variables):
         begin, end = extreme("max", start, 0), extreme("min", stop, most)
         middle = self.most(f"{kind}min", begin, last)
         after = self.most(f"{kind}max", self.most(f"{kind}min", end, last), middle)
-        summed = {n + LANE for n in assigned(*loop.body)}
+        kept = {n for n in assigned(*loop.body) if n in self.changing and n in self.places}
         for a, b, masked in ((first, middle, True), (middle, after, False), (after, last, True)):
             a, b = (v._replace(unsigned=start.unsigned) for v in (a, b))
             with self.iterations(a, b) as iteration:
-                before, self.summed = self.summed, self.summed | (summed if masked else set())
-                if masked:
-                    each = self.spread(iteration, width)
-                    inside = [self.emit(f"icmp {less} {x}, {y.text}", whole.type) for x, y in ((each, stop),)]
-                    inside += [self.unary("not", self.emit(f"icmp {less} {each}, {start.text}", whole.type))]
-                    self.mask = self.both("and", [whole, *inside])
-                self.iteration(loop.axis, iteration, loop.body)
-                self.mask, self.summed = whole, before
+                if not masked:
+                    self.iteration(loop.axis, iteration, loop.body)
+                    continue
+                each = self.spread(iteration, width)
+                before_start = self.emit(f"icmp {less} {each}, {start.text}", whole.type)
+                before_stop = self.emit(f"icmp {less} {each}, {stop.text}", whole.type)
+                inside = self.both("and", [whole, self.unary("not", before_start), before_stop])
+                bits = self.emit(f"bitcast {inside} to i{width}", f"i{width}")
+                with self.when(self.emit(f"icmp ne {bits}, 0", "i1")):
+                    summed, self.mask, self.summed = self.summed, inside, self.summed | kept
+                    self.iteration(loop.axis, iteration, loop.body)
+                    self.mask, self.summed = whole, summed
 
     def total(self, target: Access, how: str, value: Value) -> None:
         """Add the values of all lanes to one element."""

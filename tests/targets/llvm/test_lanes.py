@@ -452,6 +452,17 @@ def test_windows_are_those_of_the_reference(name):
         near([value, *gradient], [expected, *slope], 2e-3 if kind == "f32" else 1e-9)
 
 
+@pytest.mark.parametrize("how", ["sum", "max"])
+def test_iterations_that_others_have_change_nothing(how):
+    """Not even if they would make infinite numbers or higher ones: `0 * inf` is NaN."""
+    body = f"[{how}(x[i - j] * k[j] for j in range(min(i + 1, m))) for i in range(n)]"
+    ours, numpy = (
+        adc.compile(f"def f(x: f64[n], k: f64[m]):\n    return {body}", backend=b) for b in ("cpu", "numpy")
+    )
+    x, k = -np.linspace(1, 2, 70), np.array([1.0, 2.0, 3.0, 4.0, np.inf])
+    near([ours(x, k)], [numpy(x, k)], 1e-12)
+
+
 def test_a_window_near_an_end_has_the_bits_of_any_other():
     f = adc.compile(f"def f(x: f64[n], k: f64[m]):\n    {WINDOWS['zeros around'].strip()}".replace(
         "return sum(y(i)**3 for i in range(n))", "return [y(i) for i in range(n)]"
