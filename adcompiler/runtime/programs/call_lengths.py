@@ -69,7 +69,7 @@ class CallLengths:
     def known(self, sizes: Sequence[int]) -> Known:
         """What a kernel for these lengths knows of them: short axes are written out beside long ones, where
         that pays."""
-        few = short(sizes, self.axes)
+        few = short(sizes, self.axes - self.cases)
         if few and max(sizes) < LEAST_POINTS:
             few = tuple(pair for pair in few if pair[0] in self.compared)
             many = few and max(self.points(sizes, dict(few))) >= LEAST_POINTS
@@ -77,15 +77,28 @@ class CallLengths:
         return Known(few, self.equal(sizes))
 
     @cached_property
+    def cases(self) -> frozenset[int]:
+        """The numbers of lengths of leading axes of stacks of matrices over which alone no sum goes, as those
+        of batches: written out, everything would be there for each case."""
+        stacked = {i.shape[0].number for i in self.func.inputs if i.rank > 2 and isinstance(i.shape[0], Size)}
+        alone = (a.reduced for a in self.arrays if isinstance(a, Reduce) and len(a.reduced) == 1)
+        return frozenset(stacked) - {n.number for (n,) in alone if isinstance(n, Size)}
+
+    @cached_property
+    def arrays(self) -> list[Array]:
+        """The arrays of the program, those in loops as well."""
+        found, loops = list(arrays_of(self.func.roots)), set()
+        for array in found:
+            if isinstance(array, Item) and array.loop not in loops:
+                loops.add(array.loop)
+                found += arrays_of(array.loop.roots)
+        return found
+
+    @cached_property
     def compared(self) -> frozenset[int]:
         """The numbers of lengths over which extrema are taken, as in softmax: these axes are reduced several
         times. A sum alone may be part of a product, which needs its axes."""
-        arrays, loops = list(arrays_of(self.func.roots)), set()
-        for array in arrays:
-            if isinstance(array, Item) and array.loop not in loops:
-                loops.add(array.loop)
-                arrays += arrays_of(array.loop.roots)
-        extrema = (a for a in arrays if isinstance(a, Reduce) and is_extremum(a))
+        extrema = (a for a in self.arrays if isinstance(a, Reduce) and is_extremum(a))
         return frozenset(n.number for a in extrema for n in a.reduced if isinstance(n, Size))
 
     def points(self, sizes: Sequence[int], few: Mapping[int, int]) -> list[int]:

@@ -15,7 +15,9 @@ from adcompiler.runtime.programs.program import Program
         ("softmax(x, axis=2)", (9, 9, 3), [3]),  # the points of an image count, not its longest side
         ("softmax(x, axis=2)", (5, 5, 3), []),
         ("x", (9, 9, 3), []),  # a sum may be part of a product
-        ("x", (2, 70, 3), [2, 3]),
+        ("x", (2, 70, 3), [3]),  # written out, everything would be there for each case of a batch
+        ("x @ x[:, 0, :, None]", (2, 70, 3), [3]),
+        ("sum(x, axis=0)**2", (2, 70, 3), [2, 3]),
     ],
 )
 def test_short_axes_are_known_beside_many_points(
