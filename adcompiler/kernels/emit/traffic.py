@@ -42,10 +42,12 @@ from adcompiler.kernels.limits import (
     CACHE_BYTES,
     CALL_NANOSECONDS,
     FUNCTION_WEIGHT,
+    LANES_DEPTH,
     PACKING_NANOSECONDS,
     PANEL_COLUMNS,
     PRODUCT_NANOSECONDS,
     SAMPLED_POINTS,
+    START_NANOSECONDS,
     STRIP_ROWS,
     UPDATE_NANOSECONDS,
 )
@@ -349,7 +351,7 @@ def predicted_time(made: Scheduled) -> Callable[[Sequence[int]], float]:
         labels: defaultdict[Array, str] = defaultdict(lambda: str(len(labels)))
         counted = Counted(made.func, labels, sizes, {})
         usual = (item for item in made.schedule.body if not is_exceptional(item.needed))
-        return sum(_nominal(counted.item(item)) for item in usual)
+        return sum(_time(counted.item(item), item) for item in usual)
 
     return time
 
@@ -358,6 +360,20 @@ def is_exceptional(needed: Conditions) -> bool:
     """Whether something runs only if a number is not finite (`passes/order/structural_zeros.py`)."""
     bounds = (c.args[-1] for c, holds in needed if not holds and c.args)
     return any(is_const(most, math.inf) for most in bounds)
+
+
+def _time(work: Work, item: Loop | Task) -> float:
+    """The nominal nanoseconds of an item, with those to start its innermost loops. Iterations of a nest of
+    few loops may be lanes, which start them for many iterations at once."""
+    starts = (
+        sum(r.starts for r in work.innermost) if isinstance(item, Loop) and _depth(item) > LANES_DEPTH else 0
+    )
+    return _nominal(work) + starts * START_NANOSECONDS
+
+
+def _depth(loop: Loop) -> int:
+    """The number of nested loops."""
+    return 1 + max((_depth(inner) for inner in loop.body if isinstance(inner, Loop)), default=0)
 
 
 def _nominal(work: Work) -> float:

@@ -251,6 +251,30 @@ def test_calls_do_not_split_loops_that_share_more_than_calls_gain():
     assert calls(500, 200)
 
 
+TRANSFORMER = """
+def normal(x: f64[b, t, d]):
+    m = mean(x, axis=-1, keepdims=True)
+    return (x - m) / sqrt(var(x, axis=-1, keepdims=True) + 1e-5)
+
+def block(x: f64[b, t, d], QKV: f64[d, 3 * d], O: f64[d, d], W: f64[d, h], U: f64[h, d]):
+    qkv = (normal(x) @ QKV).reshape(b, t, 3, 4, d // 4)
+    score = einsum("bihd,bjhd->bhij", qkv[:, :, 0], qkv[:, :, 1]) / sqrt(d // 4)
+    score = where(tril(ones((t, t))) > 0, score, -1e9)
+    x = x + einsum("bhij,bjhd->bihd", softmax(score, axis=-1), qkv[:, :, 2]).reshape(b, t, d) @ O
+    return mean((x + tanh(normal(x) @ W) @ U)**2)
+"""
+
+
+def test_products_in_nests_of_many_loops_are_calls():
+    """A case of a batch has loops over rows, whose sums start a short loop each time."""
+    args = [np.ones(shape) for shape in ((4, 32, 32), (32, 96), (32, 32), (32, 128), (128, 32))]
+    f = adc.compile(TRANSFORMER, name="block")
+    made = Program.of(f._trace(f._describe(tuple(args), {})[0]), "cpu")
+    selector = made.executable
+    form = selector.form(selector.select(made.sizes(args)))
+    assert sum(isinstance(a, Call) for a in arrays_of(form.func.roots)) >= 4
+
+
 CONVOLUTION = """
 def loss(x0: f64[n, c, h, w], k: f64[o, c, 3, 3]):
     x = np.pad(x0, ((0, 0), (0, 0), (BORDER, BORDER), (BORDER, BORDER)))
