@@ -29,6 +29,18 @@ SLOW = {
         (X,),
         "wait for each other",
     ),
+    "a sweep": (
+        "x: f64[n]",
+        "y = x.copy()\n    for i in range(2, n):\n        y[i] = 0.5 * max(y[i - 2], x[i - 1])\n    return y",
+        (X,),
+        "each reads",
+    ),
+    "a routine": (
+        "x: f64[n], m: f64[n, n]",
+        "for i in range(3):\n        x = solve(m, x)\n    return x",
+        (X, M + np.eye(60)),
+        "calls solve, whose operations are not counted",
+    ),
     "a search": (
         "x: f64[n]",
         "s = x[0]\n    while s < 100:\n        s = s * 1.5\n    return s",

@@ -185,7 +185,7 @@ class Measured:
                 work, own = self.nests[k], self.each[k]
                 roof = roofline(work, ceilings(own))
                 known = Circumstances(work, own, most, measured, roof, again[k])
-                self.reasons[k] += circumstances(timed, k, known)
+                self.reasons[k] = [*dict.fromkeys([*self.reasons[k], *circumstances(timed, k, known)])]
 
     @property
     def operations(self) -> set[tuple[str, Dtype]]:

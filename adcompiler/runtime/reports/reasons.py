@@ -5,6 +5,7 @@ A roofline takes vectors at unit stride for granted. The reasons follow from the
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -13,10 +14,22 @@ from adcompiler.ir.nodes import Call as Routine
 from adcompiler.kernels.emit.calls import PRODUCTS
 from adcompiler.kernels.emit.traffic import Work
 from adcompiler.kernels.limits import PARALLEL_POINTS
-from adcompiler.kernels.schedule.schedule_tree import Task
+from adcompiler.kernels.schedule.schedule_tree import Recurrence, Task
 from adcompiler.lazy_dataclass import dataclass
 from adcompiler.loopir.dependence import Iteration, loop_variant, total
-from adcompiler.loopir.nodes import Access, Assign, Binary, Call, For, Function, Invoke, Literal, Stmt, While
+from adcompiler.loopir.nodes import (
+    Access,
+    Assign,
+    Binary,
+    Call,
+    Expr,
+    For,
+    Function,
+    Invoke,
+    Literal,
+    Stmt,
+    While,
+)
 from adcompiler.loopir.python_modules import is_special
 from adcompiler.loopir.short_loops import has_loops, short
 from adcompiler.loopir.transformed_loops import LANE, Lane, Lanes
@@ -42,6 +55,8 @@ from adcompiler.targets.llvm.libmvec import vectors
 from adcompiler.targets.llvm.quotients import in_strip, quotients
 from adcompiler.targets.llvm.tables import CALLS
 
+LIBRARY = "library_"  # how the names of routines on matrices begin
+
 
 def reasons(timed: Timed, k: int, names: Mapping[str, str] = MappingProxyType({})) -> list[str]:
     """What slows down the nest `k` of a timed kernel; empty if its loops have nothing that does. `names` are
@@ -49,7 +64,13 @@ def reasons(timed: Timed, k: int, names: Mapping[str, str] = MappingProxyType({}
     body = _driver(timed, k)
     called = [s for f in _functions(timed, body) for s in f.body]
     found = (reason for loop in innermost([*called, *body]) for reason in _of(loop, names))
-    return list(dict.fromkeys(found))
+    routines = (name.removeprefix(LIBRARY) for name in _called([*called, *body]) if name.startswith(LIBRARY))
+    return list(dict.fromkeys([*found, *(_of_routine(name) for name in routines if name not in PRODUCTS)]))
+
+
+def _of_routine(name: str) -> str:
+    """What is said of a library routine on matrices."""
+    return f"calls {name}, whose operations are not counted"
 
 
 @dataclass(frozen=True)
@@ -69,8 +90,10 @@ def circumstances(timed: Timed, k: int, of: Circumstances) -> Iterator[str]:
     """Why else a nest that has no slow loops takes long: it is on one of several threads, it computes what
     another nest has computed, its loops end soon, or it is short."""
     item, kernel, measured = timed.items[k], timed.kernel, of.measured
+    if isinstance(item, Recurrence) and item.loop.length is None:
+        yield "runs until a condition fails: the roofline is that of one iteration"
     if isinstance(item, Task) and isinstance(item.array, Routine) and item.array.op not in PRODUCTS:
-        yield f"calls {item.array.op}, whose operations are not counted"
+        yield _of_routine(item.array.op)
     elif of.threads > 1 and of.own == 1 and measured > THREAD_SECONDS:
         nests = [kernel.scans.get(n, loop) for n, loop in enumerate(kernel.nests)]
         if item not in nests:
@@ -101,10 +124,12 @@ def _short_loops(of: Circumstances, lanes: int) -> Iterator[str]:
 
 def _lanes(timed: Timed, k: int) -> int:
     """How many iterations of a nest are the lanes of a vector, of 64-bit numbers."""
-    found = vectors() if timed.has_clock else None
+    found = vectors()
+    if found is None or not timed.has_clock:
+        return 1
     inside = statements(s for f in _functions(timed, _driver(timed, k)) for s in f.body)
     most = max((s.vectors for s in inside if isinstance(s, Lanes)), default=0)
-    return most * found.lanes("double") if found is not None and most else 1
+    return most * found.lanes("double") if most else 1
 
 
 def _driver(timed: Timed, k: int) -> list[Stmt]:
@@ -158,7 +183,7 @@ def _of(loop: For | While, names: Mapping[str, str]) -> Iterator[str]:
     for at, stored in accesses(*loop.body):
         if mentions(own, *at.indices):
             yield from _moving(at, stored, iteration, names)
-    for name in _carried(loop):
+    for name in dict.fromkeys([*_carried(loop), *_carried_arrays(loop, iteration)]):
         yield f"its iterations wait for each other: each reads {names.get(name, name)} of the one before"
 
 
@@ -189,6 +214,46 @@ def _movement(at: Access, iteration: Iteration) -> Iterator[str]:
         yield "from row to row"
     elif steps[-1] not in (0, 1, -1):
         yield f"with a stride of {steps[-1]}"
+
+
+def _carried_arrays(loop: For, iteration: Iteration) -> Iterator[str]:
+    """The arrays of which an iteration reads an element that an earlier one stored."""
+    found = [(at.array, [*map(iteration.expr, at.indices)], stored) for at, stored in accesses(*loop.body)]
+    for name, indices, stored in found:
+        steps = [iteration.step(index) for index in indices]
+        if stored and None not in steps and any(steps):
+            reads = (other for array, other, written in found if array == name and not written)
+            if any(_distance(indices, other, steps) > 0 for other in reads):
+                yield name
+
+
+def _distance(stored: Sequence[Expr], read: Sequence[Expr], steps: Sequence[int | None]) -> int:
+    """How many iterations before one that reads an element another one has stored it; 0 if that is not
+    known."""
+    found = set[int]()
+    for a, b, step in zip(stored, read, steps, strict=True):
+        rest = _terms(a)
+        rest.subtract(_terms(b))
+        apart = rest.pop(None, 0)
+        if any(rest.values()) or (apart % step if step else apart):
+            return 0
+        if step:
+            found.add(apart // step)
+    return found.pop() if len(found) == 1 else 0
+
+
+def _terms(e: Expr, sign: int = 1) -> Counter[Expr | None]:
+    """The terms of a sum, each with how often it is added; None is the number 1."""
+    match e:
+        case Literal(value=int(n)):
+            return Counter({None: sign * n})
+        case Call(name="uint64" | "np.int64", args=(inner,)):
+            return _terms(inner, sign)
+        case Binary(op="+" | "-" as op, left=left, right=right):
+            found = _terms(left, sign)
+            found.update(_terms(right, sign if op == "+" else -sign))
+            return found
+    return Counter({e: sign})
 
 
 def _carried(loop: For) -> list[str]:
