@@ -98,14 +98,15 @@ def _hoisting(
 ) -> tuple[int, ...]:
     """`order` with the axes of loop-invariant parts first, so that inner loops do not repeat them.
 
-    Such a part is costly and over two axes or more, or is an array of pairs that the loops can contract. The
-    outermost axis remains an axis of the result, if it has any: else each block needs an array of partial
-    sums. The innermost axis remains one that accesses have last, if there is one, except those within such
-    parts; and no more accesses may go against it than before: parts that loops repeat become arrays
-    (`passes/arrays/hoist.py`).
+    Such a part is costly and over two axes or more, or is an array of pairs that the loops can contract; axes
+    of a program's loop around the array do not count. The outermost axis remains an axis of the result, if it
+    has any: else each block needs an array of partial sums. The innermost axis remains one that accesses have
+    last, if there is one, except those within such parts; and no more accesses may go against it than before:
+    parts that loops repeat become arrays (`passes/arrays/hoist.py`).
     """
-    elements = [e for e in elements_of(array.elements) if 1 < len(e.axes) < len(order)]
-    chain = sorted({e.axes for e in elements if _contracts(e) or is_costly(e)}, key=len)
+    within = [(e, e.axes.intersection(order)) for e in elements_of(array.elements)]
+    parts = {axes for e, axes in within if 1 < len(axes) < len(order) and (_contracts(e) or is_costly(e))}
+    chain = sorted(parts, key=len)
     if not chain or any(not small <= large for small, large in pairwise(chain)):
         return tuple(order)
     better = sorted(order, key=lambda k: -sum(k in axes for axes in chain))
@@ -118,7 +119,7 @@ def _hoisting(
 def _is_within(at: Sequence[Element], parts: Sequence[frozenset[int]]) -> bool:
     """Whether an access depends on the axes of a part only."""
     own = frozenset[int]().union(*(index.axes for index in at))
-    return any(own <= part for part in parts)
+    return any({k for k in own if k >= 0} <= part for part in parts)
 
 
 def _contracts(element: Element) -> bool:

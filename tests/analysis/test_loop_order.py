@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from adcompiler.analysis.loop_order import loop_order
+from adcompiler.ir.nodes import Element, Index, is_const
 from adcompiler.ir.textform.reader import parse_func
+from adcompiler.ir.walk import rewrite, with_elements
 
 # The body of an array over (i, j, k < 3), and the order of its loops.
 ORDERS = {
@@ -25,3 +27,22 @@ def test_the_innermost_axis(name: str) -> None:
     )
     (array,) = func.roots
     assert loop_order(array) == order
+
+
+def test_parts_that_change_with_the_iterations_of_a_loop_around() -> None:
+    """What the loops over i and j compute from a row of an iteration is not repeated along k."""
+    func = parse_func(
+        "func @f(%x: f64[n, m, 3], %z: f64[t, n, m]) -> (%s: f64[n, m, 3]) {\n"
+        "  %s = array (i < n, j < m, k < 3) {\n"
+        "    exp(%z[7, i, j]) * %x[i, j, 0] * %x[i, j, 1] + %z[7, i, j + 1]\n"
+        "  }\n"
+        "}\n"
+    )
+    (array,) = func.roots
+    inside = with_elements(array, lambda elements: rewrite(elements, _iteration))
+    assert loop_order(inside) == (0, 1, 2)
+
+
+def _iteration(element: Element) -> Element:
+    """The number of an iteration in place of 7."""
+    return Index(-1) if is_const(element, 7) else element
