@@ -173,6 +173,18 @@ def test_both_kernels_give_the_gradients_of_the_reference(n, m, dtype):
         np.testing.assert_allclose(got, other, rtol=tolerance, atol=tolerance)
 
 
+def test_another_order_that_no_lengths_select_is_not_scheduled(monkeypatch):
+    met = []
+    monkeypatch.setattr(targets, "shares", lambda func: met.append(func) or shares(func))
+    selector = KernelSelector(targets.Cpu(), optimised(program(BOTH)))
+    form = selector.form(selector.select((4, 5)))
+    assert not met
+    assert form.pays((LONGEST_SUM, FEWEST_OUTER_ITERATIONS))
+    assert form.pays((LONGEST_SUM, FEWEST_OUTER_ITERATIONS + 1))
+    assert len(met) == 1
+    assert form.other().interchanged
+
+
 def test_the_bits_do_not_depend_on_threads():
     f = adc.value_and_grad(adc.compile(GAUSSIAN))
     args = clouds(700, 300)

@@ -49,7 +49,7 @@ class Form(NamedTuple):
     adds to a kernel the work done after it; then `whole` makes the program that includes this work."""
 
     func: Func
-    other: Func | None = None
+    other: Callable[[], Func | None] = lambda: None
     pays: Pays = never
     around: Callable[[Any], Any] = lambda kernel: kernel
     whole: Callable[[], Func] | None = None
@@ -149,7 +149,7 @@ class _Program:
     def other(self, products: tuple[int, ...], sizes: Sizes) -> Func | None:
         """The program with another loop order, if the lengths select it."""
         form = self.form(products)
-        return form.other if form.pays(sizes) else None
+        return form.other() if form.pays(sizes) else None
 
     def time(self, products: tuple[int, ...], sizes: Sizes) -> float:
         """The predicted time of the program in which these products are calls, in the loop order that its
@@ -173,8 +173,8 @@ class _Program:
     def finished(self, products: tuple[int, ...], reordered: bool) -> Any:
         """The program in which these products are calls after all passes, in one of its loop orders."""
         form = self.form(products)
-        func = form.other if reordered and form.other is not None else form.func
-        return self.programs.made((products, reordered), lambda: self.target.finished(func))
+        func = form.other() if reordered else None
+        return self.programs.made((products, reordered), lambda: self.target.finished(func or form.func))
 
     def form(self, products: tuple[int, ...]) -> Form:
         """Its form for the scheduler."""

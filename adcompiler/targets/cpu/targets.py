@@ -161,15 +161,32 @@ def finished(func: Func) -> KernelSelector:
 
 
 def _alternatives(func: Func) -> Form:
-    """A program, and the same with other loop orders, if any: sums bounded by triangles, or interchanged."""
+    """A program, and the same with other loop orders, if any: sums bounded by triangles, or interchanged.
+    Whether interchanged sums share a loop is found for the first lengths for which they pay."""
     bounded = triangles(func)
     if bounded.across:
         of = lengths(rows(bounded))
-        return Form(func, bounded, lambda sizes: bounded_pays(of(sizes)))
-    for other in (interchange(func), interchange(func, outer=False)):
-        if other.interchanged and shares(run(FINISH, other)):
-            return Form(func, other, _interchange_pays(other))
-    return Form(func)
+        return Form(func, lambda: bounded, lambda sizes: bounded_pays(of(sizes)))
+    others = [other for o in (True, False) if (other := interchange(func, outer=o)).interchanged]
+    if not others:
+        return Form(func)
+    each = [_interchange_pays(other) for other in others]
+
+    @cache
+    def sharing() -> int | None:
+        return next((k for k, other in enumerate(others) if shares(run(FINISH, other))), None)
+
+    def interchanged() -> Func | None:
+        k = sharing()
+        return None if k is None else others[k]
+
+    def pays(sizes: Sizes) -> bool:
+        if not any(of(sizes) for of in each):
+            return False
+        k = sharing()
+        return k is not None and each[k](sizes)
+
+    return Form(func, interchanged, pays)
 
 
 def _interchange_pays(other: Func) -> Pays:
