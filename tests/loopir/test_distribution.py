@@ -96,14 +96,16 @@ ADD = """
 """
 
 
-def test_a_function_between_two_loops_has_a_strip_before_and_after_it() -> None:
-    assert strips(f"{DOT}        v = math.exp(s)\n{ADD}") == ["s.last.strip", "v.strip"]
+@pytest.mark.parametrize("function", ["math.exp(s)", "s ** p"])
+def test_a_function_between_two_loops_has_a_strip_before_and_after_it(function: str) -> None:
+    assert strips(f"{DOT}        v = {function}\n{ADD}") == ["s.last.strip", "v.strip"]
 
 
 @pytest.mark.parametrize(
     "body",
     [
         f"{DOT}        v = 2.0 * s\n{ADD}",  # no function
+        f"{DOT}        v = s ** 2.0\n{ADD}",  # a product
         f"{DOT}        y[block] = reduce_add(y[block], s)\n",  # nothing after the loop
         f"{DOT}        y[i] = math.exp(s + y[i + 1])\n",  # of another iteration
         f"{DOT.replace('b[j]', 'math.exp(b[j])')}        y[i] = math.log(s)\n",  # mostly functions inside

@@ -232,9 +232,17 @@ def _is_index(e: Expr, known: Collection[str]) -> bool:
 
 def calls(statement: Stmt) -> bool:
     """Whether a statement, or one inside it, calls a function that takes as long for a vector as for a
-    number."""
-    found = (n.name for n in walk(statement) if isinstance(n, Call))
-    return any(name in BY_TEXT and BY_TEXT[name].libmvec for name in found)
+    number. A power is such a function, unless its exponent is a number that products give."""
+    return any(map(_is_call, walk(statement)))
+
+
+def _is_call(node: object) -> bool:
+    match node:
+        case Call(name=name):
+            return name in BY_TEXT and bool(BY_TEXT[name].libmvec)
+        case Binary(op="**", right=exponent):
+            return not isinstance(exponent, Literal)
+    return False
 
 
 def _is_vector(group: Sequence[Stmt]) -> bool:
