@@ -3,31 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from adcompiler.analysis.exact_lengths import EXACT
 from adcompiler.analysis.limits import LAST_BREAK
-from adcompiler.ir.nodes import Apply, Const, Element, Size, const
+from adcompiler.ir.nodes import Apply, Const, Element, Select, Size, const
 from adcompiler.ir.walk import elements_of
 from adcompiler.ops.build import apply
 
-PIECEWISE_LINEAR = frozenset(("add", "subtract", "negative", "minimum", "maximum"))
+BREAKS = frozenset(("minimum", "maximum", "less", "less_equal"))
+PIECEWISE_LINEAR = frozenset(("add", "subtract", "negative")) | BREAKS
 
 
 def simplest(length: Element) -> Element:
-    """n + c, max(n - c, 0) or a constant, if a length has the same value for every size n.
+    """k n + c, max(k n - c, 0) or a constant, if a length has the same value for every size n.
 
-    Sums, minima and maxima of a size and constants are linear from some size on, so two of them are equal if
-    they are at all sizes up to the next one.
+    Sums, minima, maxima and choices of multiples of a size and constants are linear from some size on, so two
+    of them are equal if they are at all sizes up to the second one from there.
     """
     parts = elements_of((length,))
     sizes = [e for e in parts if isinstance(e, Size)]
     rest = (e for e in parts if not isinstance(e, Size | Const))
-    if len(sizes) != 1 or not all(isinstance(e, Apply) and e.op in PIECEWISE_LINEAR for e in rest):
+    if len(sizes) > 1 or not all(map(_is_piecewise_linear, rest)):
         return length
+    if not sizes:
+        return const(_value(parts, 0), "i64")
     last = _last_break(parts)
-    if not 0 < last <= LAST_BREAK:
+    if last > LAST_BREAK:
         return length
     return _named(sizes[0], [_value(parts, n) for n in range(last + 2)]) or length
+
+
+def _is_piecewise_linear(element: Element) -> bool:
+    if not isinstance(element, Apply):
+        return isinstance(element, Select)
+    multiple = element.op == "multiply" and any(isinstance(a, Const) for a in element.args)
+    return multiple or element.op in PIECEWISE_LINEAR
 
 
 def _last_break(parts: Sequence[Element]) -> int:
@@ -37,9 +48,10 @@ def _last_break(parts: Sequence[Element]) -> int:
     found = 0
     for e in parts:
         most = [constants[a] for a in e.args]
-        if isinstance(e, Apply) and e.op in ("minimum", "maximum"):
+        if isinstance(e, Apply) and e.op in BREAKS:
             found = max(found, sum(most))
-        constants[e] = abs(int(e.value)) if isinstance(e, Const) else sum(most)
+        product = isinstance(e, Apply) and e.op == "multiply"
+        constants[e] = abs(int(e.value)) if isinstance(e, Const) else prod(most) if product else sum(most)
     return found
 
 
@@ -50,6 +62,8 @@ def _value(parts: Sequence[Element], size: int) -> int:
         match e:
             case Const(value=value):
                 found[e] = int(value)
+            case Select(args=(guard, then, otherwise)):
+                found[e] = found[then if found[guard] else otherwise]
             case Apply(op=op, args=args):
                 found[e] = EXACT[op](*(found[a] for a in args))
             case _:
@@ -60,11 +74,15 @@ def _value(parts: Sequence[Element], size: int) -> int:
 def _named(size: Size, values: Sequence[int]) -> Element | None:
     """The simple expression with these values at sizes from 0 on; None if there is none."""
     last = len(values) - 1
-    if all(v == values[last] for v in values):
-        return const(values[last], "i64")
-    more = values[last] - last
-    if values == [n + more for n in range(last + 1)] and more >= 0:
-        return apply("add", size, const(more, "i64")) if more else size
-    if values == [max(n + more, 0) for n in range(last + 1)]:
-        return apply("maximum", apply("subtract", size, const(-more, "i64")), const(0, "i64"))
+    factor = values[last] - values[last - 1]
+    more = values[last] - factor * last
+    if not factor:
+        return const(more, "i64") if all(v == more for v in values) else None
+    multiple: Element = size if factor == 1 else apply("multiply", const(factor, "i64"), size)
+    if factor < 0:
+        return None
+    if values == [factor * n + more for n in range(last + 1)] and more >= 0:
+        return apply("add", multiple, const(more, "i64")) if more else multiple
+    if values == [max(factor * n + more, 0) for n in range(last + 1)]:
+        return apply("maximum", apply("subtract", multiple, const(-more, "i64")), const(0, "i64"))
     return None

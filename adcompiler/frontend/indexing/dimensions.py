@@ -139,6 +139,8 @@ class Dimensions:
         what = f"{axis.what}, annotated {text_of(axis.given)}"
         if is_const(wanted) and is_const(length := sizes.find(axis.length)) and wanted.value != length.value:
             self.differ(what, wanted, length, span)
+        if sizes.define(axis.length, wanted, what, span, FIT):
+            return
         if not sizes.merge(wanted, axis.length, what, span, FIT):
             self.differ(what, wanted, axis.length, span)
 

@@ -9,7 +9,7 @@ from adcompiler.analysis.affine import linear
 from adcompiler.errors import Error, OutOfRangeError, ShapeError, Span
 from adcompiler.frontend.values.blame import Blame
 from adcompiler.ir.nodes import Apply, Const, Element, Func, Input, Read, Shape, Size, is_const
-from adcompiler.ir.walk import Resized, is_computed, rewrite
+from adcompiler.ir.walk import Resized, elements_of, is_computed, rewrite
 from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply
 
@@ -76,10 +76,12 @@ class Sizes:
         return f"{text} ({self.owners[size.number]})".strip() if isinstance(size, Size) else text
 
     def find(self, size: Element) -> Element:
-        """The symbol or constant that `size` was merged into."""
+        """The symbol or constant that `size` was merged into, or the length that it was defined as."""
         while isinstance(size, Size) and self.parent[size.number] is not size:
             size = self.parent[size.number]
-        return size
+        if isinstance(size, Size | Const):
+            return size
+        return rewrite((size,), lambda e: self.find(e) if isinstance(e, Size) else e)[0]
 
     def found(self, shape: Shape) -> Shape:
         """A shape with the symbols and constants that its sizes were merged into."""
@@ -144,6 +146,18 @@ class Sizes:
         self.parent[a.number] = b
         return True
 
+    def define(self, size: Element, length: Element, what: str, span: Span | None, remedy: str) -> bool:
+        """Let the symbol of an axis be a length computed from other axes; False if it is none of these."""
+        own, whole = self.find(size), self.find(length)
+        if not isinstance(own, Size) or own in self.counts.values() or isinstance(whole, Size | Const):
+            return False
+        inside = elements_of((whole,))
+        if own in inside or is_computed(whole) or any(e in self.counts.values() for e in inside):
+            return False
+        self._record(Constraint(length, size, what, span, remedy))
+        self.parent[own.number] = whole
+        return True
+
     def without_one(self, length: Element) -> Size | None:
         """The axis of which x[1:] or x[:-1] leaves out one element. Two such lengths are equal if the axes
         are, because a symbol of an axis is never 1."""
@@ -197,7 +211,13 @@ def settle(func: Func, sizes: Sizes) -> Func:
             order.setdefault(found, Size(len(order)))
     for count in sizes.counts.values():
         order.setdefault(count, Size(len(order)))
-    mapping = {Size(k): order.get(sizes.find(Size(k)), sizes.find(Size(k))) for k in range(len(sizes.parent))}
+    for found in (sizes.find(n) for i in func.inputs for n in i.shape):
+        for size in elements_of((found,)):  # of a defined length
+            if isinstance(size, Size):
+                order.setdefault(size, Size(len(order)))
+    all_found = [sizes.find(Size(k)) for k in range(len(sizes.parent))]
+    settled = rewrite(all_found, lambda e: order.get(e, e))
+    mapping = {Size(k): found for k, found in enumerate(settled)}
     counts = tuple((order[size].number, given.position) for given, size in sizes.counts.items())
     made = Resized(mapping).func(func)
     return made.with_(size_names=_names(list(order), sizes), counts=counts)

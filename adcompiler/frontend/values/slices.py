@@ -96,6 +96,7 @@ def _distance(part: SliceValue) -> Linear:
 
 def sliced(context: Context, part: SliceValue, size: Element, axis: int, span: Span) -> AxisSlice:
     """The elements of an axis of length `size` that a slice selects, by Python's rules."""
+    size = context.sizes.find(size)
     part = SliceValue(_counted(context, part.start, span), _counted(context, part.stop, span), part.step)
     step = step_of(context, part, span)
     window = _window(context, part, size, axis, span)
@@ -109,8 +110,11 @@ def sliced(context: Context, part: SliceValue, size: Element, axis: int, span: S
         )
     sure = context.binders.sure
     if step > 0:
-        start = _bound(sure, part.start, size, ZERO, size, ZERO)
-        stop = _bound(sure, part.stop, size, ZERO, size, size)
+        start, stop = (
+            _bound(sure, part.start, size, ZERO, size, ZERO),
+            _bound(sure, part.stop, size, ZERO, size, size),
+        )
+        start, stop = map(simplest, context.sizes.found((start, stop)))
     else:
         last = combine("subtract", size, ONE)
         start = _bound(sure, part.start, size, integer(-1), last, last)

@@ -114,3 +114,30 @@ def test_what_is_refused(name: str) -> None:
     assert cause in caught.value.cause
     assert remedy in (caught.value.remedy or "")
     assert (caught.value.line, caught.value.column) == (1, len("def f(") + parameters.index("»") + 1)
+
+
+FOUR_GATES = """
+def f(x: f64[t, d], W: f64[d, 4 * h], U: f64[h, 4 * h], b: f64[4 * h]):
+    s = zeros(h)
+    c = zeros(h)
+    for k in range(t):
+        z = x[k] @ W + s @ U + b
+        c = sin(z[h : 2 * h]) * c + sin(z[:h]) * tanh(z[2 * h : 3 * h])
+        s = cos(z[3 * h :]) * tanh(c)
+    return sum(s**2)
+"""
+
+
+@pytest.mark.parametrize("h", [0, 1, 2, 3])
+def test_an_axis_has_the_length_of_its_annotation(h: int) -> None:
+    """Slices by multiples of this length are inside, so that nothing is compared in the kernel."""
+    rng = np.random.default_rng(h)
+    args = [rng.normal(size=shape) for shape in ((2, 3), (3, 4 * h), (h, 4 * h), 4 * h)]
+    f, slow = adc.compile(FOUR_GATES), adc.compile(FOUR_GATES, backend="numpy")
+    np.testing.assert_allclose(f(*args), slow(*args), rtol=1e-12)
+    adc.check_grad(f, *args, order=2)
+    if h > 1:
+        assert "minimum(" not in f.show("ir")
+        assert "4 * h" in f.show("ir")
+        with pytest.raises(adc.ShapeError, match=rf"annotated 4 \* h: the lengths {4 * h} and {4 * h - 1}"):
+            f(*args[:3], args[3][1:])
