@@ -16,7 +16,7 @@ PIECEWISE_LINEAR = frozenset(("add", "subtract", "negative")) | BREAKS
 
 
 def simplest(length: Element) -> Element:
-    """k n + c, max(k n - c, 0) or a constant, if a length has the same value for every size n.
+    """k n + c, max(k n - c, 0) or a positive constant, if a length has the same value for every size n.
 
     Sums, minima, maxima and choices of multiples of a size and constants are linear from some size on, so two
     of them are equal if they are at all sizes up to the second one from there.
@@ -27,11 +27,13 @@ def simplest(length: Element) -> Element:
     if len(sizes) > 1 or not all(map(_is_piecewise_linear, rest)):
         return length
     if not sizes:
-        return const(_value(parts, 0), "i64")
+        number = _value(parts, 0)
+        return const(number, "i64") if number > 0 else length
     last = _last_break(parts)
     if last > LAST_BREAK:
         return length
-    return _named(sizes[0], [_value(parts, n) for n in range(last + 2)]) or length
+    values = [_value(parts, n) for n in range(last + 2)]
+    return (_named(sizes[0], values) if any(values) else None) or length
 
 
 def _is_piecewise_linear(element: Element) -> bool:

@@ -72,11 +72,14 @@ def vector_call(needs: Needs, found: Set, name: str, args: Sequence[Value]) -> s
     if scalar not in needs.declared:
         needs.externals |= {whole or scalar} if not found.has(name) else set()
         # Keep LLVM from dropping functions not called yet, and parameters that are always equal.
-        needs.kept.update([*forms.values(), *[scalar] * bool(whole)])
+        needs.kept.update([scalar] * bool(whole))
         needs.declared |= _declared(kind, lanes, count, scalar, whole)
-        needs.declared |= {
-            f: _form(kind, n, count, f, scalar, whole, lanes) for n, f in forms.items() if f != whole
-        }
+    needs.kept.update(forms.values())
+    needs.declared |= {
+        f: _form(kind, n, count, f, scalar, whole, lanes)
+        for n, f in forms.items()
+        if f != whole and f not in needs.declared
+    }
     return _one_or_many(scalar, forms, args)
 
 
