@@ -25,11 +25,11 @@ MOST_EDGE = 8  # iterations at one end of a loop that run with all conditions; l
 
 CACHE_BYTES = 1 << 21  # bytes that a nest moves from a cache of level 2; beyond, they come from memory
 FUNCTION_WEIGHT = 60  # simple operations that an exponential or a tanh takes as long as
+START_NANOSECONDS = 2  # to start and to end an innermost loop; if larger, more products are calls
+LANES_DEPTH = 3  # nested loops of a nest whose iterations may be lanes, which start many loops at once
 # Nanoseconds of a multiplication and its addition in a matrix product, as measured with AVX2. In loops they
 # are nominally 0.2. If larger, fewer products are chosen; so for the next four.
 PRODUCT_NANOSECONDS = {"f64": 0.05, "f32": 0.025}
-START_NANOSECONDS = 2  # nanoseconds to start and to end an innermost loop
-LANES_DEPTH = 3  # nested loops of a nest whose iterations may be lanes
 PACKING_NANOSECONDS = 0.2  # nanoseconds to pack an element of a factor, as measured
 UPDATE_NANOSECONDS = 25  # nanoseconds to start a strip of a panel and to add it to the result, as measured
 CALL_NANOSECONDS = 100  # nanoseconds of a call for a tile, as measured

@@ -45,6 +45,8 @@ from adcompiler.ops.costs import costly, is_function
 from adcompiler.passes.limits import MOST_REPEATED, MOST_REPEATED_PAIRS
 from adcompiler.passes.order.orders import settled_orders
 
+Place = tuple[Element, ...]  # the indices of a read
+
 
 def hoist(func: Func) -> Func:
     """The program with costly parts that loops would repeat in separate arrays."""
@@ -120,9 +122,7 @@ def _over_places(array: Array) -> Array:
     elements = elements_of(array.elements)
     if not any(isinstance(e, Read) and any(_is_sum(i) for i in e.args) for e in elements):
         return array
-    found: dict[
-        Element, tuple[Element, ...] | None
-    ] = {}  # the one place where each part reads, if it has one
+    found: dict[Element, Place | None] = {}  # the one place where each part reads, if it has one
     for e in elements:
         if isinstance(e, Read):
             found[e] = e.args if e.axes and _are_shared(e, array.domain) else None
@@ -130,15 +130,14 @@ def _over_places(array: Array) -> Array:
             places = {found.get(a) for a in e.args if a.axes}
             found[e] = places.pop() if len(places) == 1 else None
     fewer: dict[Element, Element] = {}
-    for e in reversed(elements):  # the largest parts first
-        place = found.get(e)
-        if place is not None and is_function(e) and e not in fewer:
+    for e, place in found.items():
+        if place is not None and is_function(e):
             shape = next(r.array.shape for r in elements_of((e,)) if isinstance(r, Read) and r.args == place)
             fewer[e] = Read(Map(shape, _at_places(e, place)), place)
     return with_elements(array, lambda es: rewrite(es, lambda e: e, dict(fewer))) if fewer else array
 
 
-def _at_places(element: Element, place: tuple[Element, ...]) -> Element:
+def _at_places(element: Element, place: Place) -> Element:
     """A function of a place as an element of an array over places."""
     own = tuple(map(Index, range(len(place))))
     return rewrite(
