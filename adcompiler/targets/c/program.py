@@ -12,7 +12,7 @@ from math import prod
 from adcompiler.errors import Error, Source, Span
 from adcompiler.frontend.values.sizes import Constraint
 from adcompiler.ir.loop import Item
-from adcompiler.ir.nodes import Const, Element, Func, Size
+from adcompiler.ir.nodes import Func, Size
 from adcompiler.kernels.emit.block_partition import Partition
 from adcompiler.kernels.emit.call_plan import Buffer, Kind
 from adcompiler.kernels.emit.emitter import emit
@@ -104,7 +104,7 @@ class CProgram(CDriver):
         lengths = {b.name: plan.array_lengths(b.nest, b.shape) for b in self.plan.buffers}
         sizes = plan.all_bytes(but_last=True)
         local_names = [local(n) for n in self.plan.sizes]
-        run, passed = self._run(lengths, blocks, local_names)
+        run, passed = self._run(lengths, blocks, local_names, plan)
         called = ", ".join([*passed[0], *passed[1], *(f"&{out}" for out in self.outs)])
         plan.read.update(n for n in passed[1] if n not in self.sizes)
         plan.read.update(n for n in (*blocks, *checks) if not n.isdigit())
@@ -123,7 +123,11 @@ class CProgram(CDriver):
         return function(self.declaration, [*plan.counts(lines), *lines, "return 0;"])
 
     def _run(
-        self, lengths: Mapping[str, Sequence[str]], blocks: Sequence[str], sizes: Sequence[str]
+        self,
+        lengths: Mapping[str, Sequence[str]],
+        blocks: Sequence[str],
+        sizes: Sequence[str],
+        plan: LengthPlan,
     ) -> tuple[str, tuple[list[str], list[str]]]:
         """Write the kernel; return its name, its arguments, and the lengths that it takes."""
         functions = {f.name: f for f in self.kernel.functions}
@@ -132,7 +136,7 @@ class CProgram(CDriver):
         args: list[CValue | CArray] = [CValue(n, "i64", bits=INDEX_BITS) for n in sizes]
         texts = [*self.sizes]
         for given, name in zip(self.func.inputs, self.inputs, strict=True):
-            shape = tuple(self._length(n, sizes) for n in given.shape)
+            shape = tuple(sizes[n.number] if isinstance(n, Size) else plan.length(n) for n in given.shape)
             args.append(CArray(name, given.dtype, shape) if given.rank else CValue(name, given.dtype))
             texts.append(f"{name} != 0" if given.dtype == "bool" and not given.rank else name)
         for buffer in self.plan.buffers:
@@ -147,12 +151,6 @@ class CProgram(CDriver):
         found = self.file.kernel_function(self.name, driver, functions, args, results)
         taken = [n for n in found.lengths if isinstance(n, str)]
         return found.name, ([texts[k] for k in found.used], taken)
-
-    def _length(self, length: Element, sizes: Sequence[str]) -> str:
-        if isinstance(length, Const):
-            return str(int(length.value))
-        assert isinstance(length, Size)
-        return sizes[length.number]
 
 
 def _check_lengths(kernel: Kernel, allocated: Sequence[Allocation]) -> None:

@@ -112,6 +112,18 @@ def test_derivatives_in_float32(tmp_path):
             np.testing.assert_allclose(got, want, rtol=0, atol=8 * np.spacing(np.abs(want).max()))
 
 
+@pytest.mark.parametrize("h", [0, 2])
+def test_axes_with_lengths_made_of_others(tmp_path, h):
+    """An axis annotated 2 * h is no parameter of its own."""
+    source = "def f(x: f64[h], W: f64[h, 2 * h]):\n    z = x @ W\n    return sum(tanh(z[:h]) * z[h:])"
+    exported = Exported(tmp_path, source, "value_and_grad")
+    args = np.arange(1.0, 1 + h), np.linspace(-1, 1, 2 * h * h).reshape(h, 2 * h)
+    status, found = exported.called(exported.library(), "value_and_grad", *args)
+    assert status == 0
+    for got, want in zip(found, jit(source, "value_and_grad", args), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-13)
+
+
 def test_empty_arrays(tmp_path):
     exported = Exported(tmp_path, CHAIN.replace(" / n", ""), ",".join(WHATS))
     library = exported.library()
