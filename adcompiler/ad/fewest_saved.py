@@ -23,7 +23,11 @@ def fewest(body: Body, given: set[Array], roots: Sequence[Array], saved: list[Ar
     can be computed from them and from the arrays `given`."""
     sources = set(saved)
     order = postorder(roots, lambda a: () if a in sources else arrays_read(a))
-    known = decided_by(sources | given, roots) - decided_by(given, roots) | sources
+    decided = decided_by(sources | given, roots)
+    known = set(sources)  # what depends on these; the rest of what is decided needs nothing saved
+    for array in order:
+        if array in decided and any(a in known for a in arrays_read(array)):
+            known.add(array)
     needed = {a for reader in order if reader not in known for a in arrays_read(reader) if a in known}
     needed |= known.intersection(roots)
     if sources <= needed or not known - sources:

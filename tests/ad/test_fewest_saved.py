@@ -32,6 +32,26 @@ def product(x: f64[n], y: f64[n], w: f64[n], k: i64):
         x, y = w * (x * y + x), y + x
     return sum(x * y)
 """
+DENSEST = """
+def densest(x: f64[n, d], scale: f64[k], rows: f64[k, d]):
+    z = zeros(d)
+    total = 0.0
+    for i in range(n):
+        best = -inf
+        for j in range(k):
+            quad = 0.0
+            logdet = 0.0
+            for a in range(d):
+                s = x[i, a]
+                for b in range(a):
+                    s -= rows[j, b] * z[b]
+                z[a] = s
+                logdet += rows[j, a]
+                quad += s * s
+            best = max(best, -d * log(scale[j]) - logdet - quad)
+        total += best
+    return total
+"""
 RNG = np.random.default_rng(3)
 
 
@@ -54,6 +74,13 @@ def test_what_is_not_smaller_is_not_saved_instead_of_carried_values() -> None:
     """The reverse needs `x * y + x` for `w`, and both `x` and `y` for each other."""
     x, y, w = RNG.uniform(0.5, 1, (3, 4))
     assert sum(a.rank == 2 for a in stacks(adc.compile(PRODUCT), x, y, w, 3)) == 2
+
+
+def test_a_saved_sum_of_inputs_is_not_needed_for_what_follows_from_inputs() -> None:
+    """`-d * log(scale[j]) - logdet` is computed from inputs, but `logdet` would have been saved for it."""
+    f = adc.compile(DENSEST)
+    args = RNG.uniform(size=(3, 2)), RNG.uniform(5, 6, 3), RNG.uniform(size=(3, 2))
+    adc.check_grad(f, *args, wrt=("scale", "rows"), order=1)
 
 
 @pytest.mark.parametrize("shape", [(2, 2, 1), (3, 3, 2), (5, 4, 3), (5, 4, 0)])
