@@ -203,6 +203,8 @@ class Carries:
                     behind.add(array)
                     if not isinstance(array, Map):
                         cause = f"{name} is {_ranked(start)} before the loop and {_ranked(kind.shape)} after"
+                        if len(start) == len(kind.shape):
+                            cause = f"{name} may have other lengths after an iteration than before the loop"
                         remedy = f"start with its later shape: {name} = zeros(...)"
                         self.context.fail(ShapeError, cause, self.span, remedy)
 

@@ -250,7 +250,7 @@ class Aliases:
                 stale = head if _is_current(end) else end
                 found.append(_gone(stale, stale.storage.store))
             elif head.storage is end.storage:
-                found.append(Held(end.storage, end.storage.store))
+                found.append(head if end.store is head.store else Held(end.storage, end.store))
             else:
                 found.append(self.fresh(head, end))
         _keep_distinct(found, heads, ends)

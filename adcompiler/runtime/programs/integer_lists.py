@@ -84,7 +84,8 @@ def _with_floats(types: Types, lower: Callable[[Types], Any]) -> Types:
         for k in sorted(lists):
             if fits(frozenset({k})) is None:
                 return typed(types, frozenset({k}))
-        raise max(refused, also, key=lambda error: error.line or 0)  # of the attempt that came further
+        # Of the attempt that came further. An error about a whole loop has the line of its range.
+        raise max(also, refused, key=lambda error: error.line or 0)
     integers = lists
     for k in sorted(lists):
         if fits(integers - {k}) is None:

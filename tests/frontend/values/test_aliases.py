@@ -49,6 +49,10 @@ SAME = {
         "s, old = 0.0, x\nfor i in range(6):\n    old = x.copy()\n    x[1:] += 0.5 * x[:-1]\n"
         "    s += norm(x - old)\nreturn s"
     ),
+    "stored in the second of two loops in an iteration": (
+        "y = 0 * x\nfor k in range(7):\n    for stage in range(2):\n        for i in range(5):\n"
+        "            if stage == 1:\n                y[i] += k * x[i]\nreturn y"
+    ),
     "the other branch": "w = x\nif x[0] > 9:\n    x[0] = 5.0\nelse:\n    x[1] = w[0]\nreturn x",
     "a function that stores": "y = scaled(x)\nreturn y + 1",
     "a function that stores in a copy": "return scaled(x.copy()) @ x",

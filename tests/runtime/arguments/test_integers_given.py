@@ -128,6 +128,23 @@ def test_annotations_decide():
         adc.grad(adc.compile("def f(k: i64):\n    return 1.0 * k"))(3)
 
 
+def test_an_error_about_a_loop_is_not_that_of_its_range_of_floats():
+    source = """
+def f(x: f64[n, m], k):
+    row = zeros(max(n, m))
+    for i in range(k):
+        for j in range(m):
+            row = zeros(n)
+            for r in range(n):
+                row[r] = x[r, j]
+            for r in range(n):
+                x[r, j] = 2 * row[r]
+    return sum(x)
+"""
+    with pytest.raises(adc.ShapeError, match="row may have other lengths after an iteration"):
+        adc.compile(source)(np.ones((2, 3)), 2)
+
+
 def test_an_error_is_that_of_floats():
     with pytest.raises(adc.ParseError, match="unknown name 'z'"):
         adc.compile("def f(x):\n    return x + z")([1, 2])
