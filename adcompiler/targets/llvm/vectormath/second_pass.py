@@ -2,7 +2,8 @@
 
 In the first pass LLVM vectorises loops with the processor's divisions and roots, and calls of vector
 functions. In its output these are replaced by our own functions (`newton.py`, `elementary.py`), which are
-faster; functions with names of ours are defined.
+faster; functions with names of ours are defined. Gathers of elements that are a few places apart become loads
+(`strided_loads.py`).
 
 A number that is alone, in a loop without vectors, gets what a vector's lane would.
 
@@ -23,6 +24,7 @@ from typing import Any
 from adcompiler.loopir.nodes import UnsupportedError
 from adcompiler.targets.llvm.libmvec import WIDEST
 from adcompiler.targets.llvm.limits import MOST_INLINED
+from adcompiler.targets.llvm.strided_loads import strided
 from adcompiler.targets.llvm.values import BrokenModuleError
 from adcompiler.targets.llvm.vectormath.elementary import ELEMENTARY
 from adcompiler.targets.llvm.vectormath.inlined import KINDS, NUMBERS, RARE, Kind
@@ -51,9 +53,9 @@ SYMBOLS = {WIDEST.symbol(name, k.element): (name, k) for name in ELEMENTARY for 
 @cache
 def version() -> str:
     """What is another for other functions: machine code that is kept depends on them."""
-    names = ("second_pass", "inlined", "newton", "elementary", "approximation")
+    names = ("second_pass", "inlined", "newton", "elementary", "approximation", "../strided_loads")
     files = (*(f"{name}.py" for name in names), "coefficients.json")
-    return sha256(b"".join(Path(__file__).with_name(f).read_bytes() for f in files)).hexdigest()
+    return sha256(b"".join((Path(__file__).parent / f).read_bytes() for f in files)).hexdigest()
 
 
 class Replaced:
@@ -144,8 +146,9 @@ def inlined(module: Any, builder: Any) -> Any:
 
     if not _is_possible():
         return module
-    replaced = Replaced(str(module))
-    if not replaced.used:
+    text, loaded = strided(str(module))
+    replaced = Replaced(text)
+    if not replaced.used and not loaded:
         return module
     found = parsed(replaced.text)
     with closed_by_errors(found):
@@ -157,7 +160,7 @@ def inlined(module: Any, builder: Any) -> Any:
         again.add_instruction_combine_pass()
         again.add_simplify_cfg_pass()
         again.add_dead_code_elimination_pass()
-        changed = replaced.changed.union(_name(*used) for used in replaced.used)
+        changed = replaced.changed.union(loaded, (_name(*used) for used in replaced.used))
         run(again, [f for f in found.functions if f.name in changed and not f.is_declaration], builder)
         rest = llvm.create_new_module_pass_manager()
         rest.add_global_dead_code_eliminate_pass()
