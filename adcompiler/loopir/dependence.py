@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 
+from adcompiler.loopir.intrinsics import INTEGER_EXTREMA
 from adcompiler.loopir.nodes import (
     Access,
     Allocate,
@@ -41,7 +42,6 @@ from adcompiler.loopir.walk import (
 
 ORDERLESS = {"add", "mult", "max", "min"}  # operations whose order affects rounding only
 OPERATORS = {"+": "add", "*": "mult"}
-INTEGER_EXTREMA = {"min", "max"}  # those of floats have names of their own
 
 
 def inner_axes(loop: For) -> set[str]:

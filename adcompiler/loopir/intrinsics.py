@@ -125,6 +125,7 @@ CASTS: Mapping[str, Dtype] = {
 BY_TEXT = {text: function for function in FUNCTIONS for text in function.texts}
 BY_NAME = {function.name: function for function in FUNCTIONS if function.name}
 REDUCTIONS = {text: f.identity for text, f in BY_TEXT.items() if f.identity is not None}
+INTEGER_EXTREMA = {"max": -(2**63), "min": 2**63 - 1}  # with their identities; those of floats are reductions
 CHEAP = frozenset(text for text, f in BY_TEXT.items() if f.cheap)
 # The names of our own, which are neither of `math` and NumPy nor Python's.
 INTRINSICS = tuple(sorted(t for t in BY_TEXT if "." not in t and t not in ("abs", "max", "min", "uint64")))

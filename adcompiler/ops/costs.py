@@ -28,11 +28,23 @@ CHEAP = frozenset(
 )
 INSTRUCTIONS = frozenset(("divide", "reciprocal", "sqrt", "rsqrt", "sign", "floor", "ceil", "trunc", "fma"))
 
+# Functions by their time beside that of an exponential, as measured in loops over vectors: others take up to
+# twice as long. A power is a logarithm and an exponential, both with more digits.
+LONG = frozenset(
+    ("power", "tanh", "asin", "acos", "atan", "atan2", "asinh", "acosh", "atanh", "erf", "erfc", "remainder")
+)
+SERIES = frozenset(
+    name
+    for name, e in TABLE.items()
+    if name in ("gamma", "lgamma") or e.kernel.startswith(("series.", "bessel."))
+)
+
 Length = Callable[[Element], int]  # what a length is, or is taken to be
 NOMINAL_LENGTH = 1000  # a length that no call has told yet, or that the program computes
 NOMINAL_ROW = 32  # a length that is not known either, where parts of an array are compared with the whole
 CHEAP_NANOSECONDS, COSTLY_NANOSECONDS = 0.1, 1.0  # nominal nanoseconds of an operation in a loop over vectors
-POWER_NANOSECONDS = 2.5  # the same of x**y: a logarithm and an exponential, both with more digits
+LONG_NANOSECONDS = 2.5  # the same of functions that take three to ten times as long as an exponential
+SERIES_NANOSECONDS = 20.0  # the same of functions computed number by number
 
 WEIGHT = round(COSTLY_NANOSECONDS / CHEAP_NANOSECONDS)  # operations that a costly one counts as
 
@@ -47,9 +59,12 @@ def weight(op: str) -> int:
 
 def nanoseconds(element: Element) -> float:
     """The nominal time of one operation."""
-    if isinstance(element, Apply) and element.op == "power" and not _is_product(element):
-        return POWER_NANOSECONDS
-    return COSTLY_NANOSECONDS if is_costly(element) else CHEAP_NANOSECONDS
+    if not is_costly(element):
+        return CHEAP_NANOSECONDS
+    assert isinstance(element, Apply)
+    if element.op in SERIES:
+        return SERIES_NANOSECONDS
+    return LONG_NANOSECONDS if element.op in LONG else COSTLY_NANOSECONDS
 
 
 def is_costly(element: Element) -> bool:

@@ -24,7 +24,7 @@ from dataclasses import replace
 from math import prod
 
 from adcompiler.loopir.dependence import Along, are_independent, inner_axes, loop_variant, total, updated
-from adcompiler.loopir.intrinsics import REDUCTIONS
+from adcompiler.loopir.intrinsics import INTEGER_EXTREMA, REDUCTIONS
 from adcompiler.loopir.limits import (
     LEAST_DEPTH,
     MOST_LANE_TRIPS,
@@ -145,7 +145,7 @@ class _Nest:
     @property
     def has_lanes(self) -> bool:
         """Whether vectorisation is legal and pays."""
-        if not self.pays or not REDUCTIONS.keys() >= set(self.totals.values()):
+        if not self.pays or not {*REDUCTIONS, *INTEGER_EXTREMA} >= set(self.totals.values()):
             return False
         fit = all(self.fits(s, depth) for s, depth in self.statements())
         copied = fit and all(map(self.may_copy, self.copies))
@@ -154,12 +154,15 @@ class _Nest:
     @property
     def pays(self) -> bool:
         """Whether an iteration has nested loops, or no loops but an array of records, too wide for LLVM to
-        vectorise."""
+        vectorise. Elements at computed places it gathers as fast, record or not."""
         if self.deepest:
             return self.deepest >= LEAST_DEPTH or self.has_functions
         records: Counter[str] = Counter()
         lengths = _short_loops(self.loop)
-        for at in dict.fromkeys(at for at, _, _ in self.places if self.is_far(at)):
+        far = dict.fromkeys(at for at, _, _ in self.places if self.is_far(at))
+        if any(isinstance(n, Access) for at in far for i in at.indices for n in walk(self.along.expr(i))):
+            return False
+        for at in far:
             records[at.array] += prod(lengths[n] for n in variables(*at.indices) & lengths.keys())
         return max(records.values(), default=0) > RECORD_ELEMENTS
 

@@ -13,7 +13,7 @@ from math import prod
 
 from adcompiler.loopir import nodes as loopir
 from adcompiler.loopir.dependence import are_unordered, total
-from adcompiler.loopir.intrinsics import REDUCTIONS
+from adcompiler.loopir.intrinsics import INTEGER_EXTREMA, REDUCTIONS
 from adcompiler.loopir.limits import TILE_ITERATIONS
 from adcompiler.loopir.nodes import (
     BLOCK,
@@ -354,7 +354,8 @@ class Function(Variables):
         end = self.select(self.both("and", allowed), stop, first)._replace(unsigned=first.unsigned)
         kinds = {n: self.value(Var(n)).type for n in loop.totals}
         for n, how in loop.totals.items():
-            self.bind(n + LANE, literal(REDUCTIONS[how], kinds[n]))
+            start = INTEGER_EXTREMA[how] if how in INTEGER_EXTREMA else REDUCTIONS[how]
+            self.bind(n + LANE, literal(start, kinds[n]))
         if loop.sums:
             begins = self.emit(f"icmp ult {first}, {end.text}", "i1")
             with self.when(begins):

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
-from adcompiler.loopir.intrinsics import BY_TEXT
+from adcompiler.loopir.intrinsics import BY_TEXT, INTEGER_EXTREMA
 from adcompiler.loopir.nodes import (
     Access,
     Choice,
@@ -371,6 +371,8 @@ class Variables(Instructions, Translator[Value, ArrayValue]):
 
     def added_up(self, how: str, value: Value) -> Value:
         """The horizontal sum or extremum of all lanes."""
+        if how in INTEGER_EXTREMA:
+            return self.call(f"llvm.vector.reduce.s{how}.{suffix(value)}", value.element, [value])
         kind, name = value.element, f"llvm.vector.reduce.{BY_TEXT[how].horizontal}.{suffix(value)}"
         if how != "reduce_add":
             return self.call(name, kind, [value], flags=EITHER_ZERO)

@@ -50,6 +50,11 @@ HIGHEST = """
 def f(x: f64[n, d], w: f64[d, k]):
     return max(max(sum(x[i, a] * w[a, l] * (a > l) for a in range(d)) for l in range(k)) for i in range(n))
 """
+RANGE = """
+def f(x: f64[n, d], w: f64[d, k], q: i64[n]):
+    y = [sum(tanh(sum(x[i, a] * w[a, l] for a in range(d))) for l in range(k)) for i in range(n)]
+    return sum(y) + min(q[i] for i in range(n)) / 4 + max(q[i] * 3 for i in range(n))
+"""
 GAMMA = """
 def f(x: f64[n, d], w: f64[d, k]):
     y = [[sum(x[i, a] * w[a, l] for a in range(d)) for l in range(k)] for i in range(n)]
@@ -87,7 +92,7 @@ def near(actual, expected, slack):
 
 SUMS = {
     "nearest": NEAREST, "layers": LAYERS, "single": SINGLE, "mixed": MIXED, "classes": CLASSES,
-    "highest": HIGHEST, "gamma": GAMMA, "labels": LABELS,
+    "highest": HIGHEST, "range": RANGE, "gamma": GAMMA, "labels": LABELS,
 }  # fmt: skip
 
 
@@ -98,7 +103,7 @@ def test_values_and_gradients_are_those_of_the_reference(name, lengths):
     source = SUMS[name]
     ours, numpy = (adc.value_and_grad(adc.compile(source, backend=b), (0, 1)) for b in ("cpu", "numpy"))
     slack = 2e-4 if source in (SINGLE, MIXED) else 1e-11
-    for n in (n for n in lengths if n or source is not HIGHEST):  # which has no value of no rows
+    for n in (n for n in lengths if n or source not in (HIGHEST, RANGE)):  # which have no value of no rows
         args = arguments(source, n, n)
         (value, gradient), (expected, slope) = ours(*args), numpy(*args)
         near([value, *gradient], [expected, *slope], slack)
@@ -171,6 +176,22 @@ def test_all_of_these_have_lanes(name, monkeypatch):
         f = adc.value_and_grad(f, "w")
     f(*arguments(SUMS[name], 300))
     assert loops
+
+
+def test_extrema_of_integers_are_those_of_all_lanes(monkeypatch):
+    totals = []
+    across = llvm_functions.Function.across
+
+    def kept(self, loop, first, stop):
+        totals.append(loop.totals)
+        return across(self, loop, first, stop)
+
+    monkeypatch.setattr(llvm_functions.Function, "across", kept)
+    f, numpy = (adc.compile(RANGE, backend=b) for b in ("cpu", "numpy"))
+    for sign in (1, -1):
+        x, w, q = arguments(RANGE, 43)
+        near([f(x, w, sign * (q + 1))], [numpy(x, w, sign * (q + 1))], 1e-12)
+    assert {"min", "max"} <= {*totals[0].values()}
 
 
 # -- where it is done ----------------------------------------------------------------------------
@@ -297,6 +318,22 @@ def test_other_loops_stay_as_they_are(old, new):
         text = PRODUCT.replace(old, new)
     assert text != PRODUCT
     assert not nest(text, {"h"}).lanes
+
+
+RECORDS = """
+def nest0(block, start, stop, x, q, part):
+    t = 0.0
+    for i in range(uint64(start), uint64(stop)):
+        p = uint64(q[i])
+        for a in range(uint64(0), uint64(6)):
+            t = reduce_add(t, x[i, a] * w[i, a])
+    part[block] = t
+"""
+
+
+def test_records_are_lanes_unless_they_are_read_at_computed_places():
+    assert nest(RECORDS).lanes
+    assert not nest(RECORDS.replace("w[i, a]", "w[p, a]")).lanes
 
 
 CLASS = """
