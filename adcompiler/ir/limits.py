@@ -9,3 +9,7 @@ MOST_LENGTH_LETTERS = 24  # letters of a length in a message; a longer expressio
 
 # Brackets inside each other in a text: the reader is recursive, and Python's stack ends at 1000 calls.
 MOST_DEPTH = 100
+
+# Elements below another one that are kept with it once they are listed, for the next walk. If it were larger,
+# programs of many long expressions inside each other would take more memory.
+MOST_KEPT_BELOW = 1000

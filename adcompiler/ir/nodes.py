@@ -74,12 +74,14 @@ NO_AXES: frozenset[int] = frozenset()
 class Element(Node):
     """A scalar expression; `axes` are the axes of the domain that it depends on."""
 
-    __slots__ = ("args", "axes")
+    __slots__ = ("args", "axes", "below")
     args: tuple[Element, ...]
     axes: frozenset[int]
+    below: tuple[Element, ...] | None  # the elements below one with arguments, once somebody asked
 
     def _derive(self) -> None:
         self.axes = NO_AXES.union(*(a.axes for a in self.args)) if self.args else NO_AXES
+        self.below = None
 
 
 class Const(Element):

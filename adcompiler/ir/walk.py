@@ -9,6 +9,7 @@ from itertools import chain, islice
 from operator import attrgetter
 from typing import Any, TypeVar
 
+from adcompiler.ir.limits import MOST_KEPT_BELOW
 from adcompiler.ir.loop import Item, Loop, Slot
 from adcompiler.ir.nodes import (
     Accumulate,
@@ -60,7 +61,21 @@ def postorder(roots: Iterable[N], children: Callable[[N], Iterable[N]]) -> list[
 def elements_of(roots: Iterable[Element]) -> list[Element]:
     """All elements below `roots` without entering the arrays they read, arguments first."""
     roots = tuple(roots)
-    return postorder(roots, _ARGS) if any(root.args for root in roots) else [*dict.fromkeys(roots)]
+    if len(roots) == 1:
+        return [*_below(roots[0]), roots[0]]
+    return [*dict.fromkeys(chain.from_iterable((*_below(root), root) for root in roots))]
+
+
+def _below(root: Element) -> tuple[Element, ...]:
+    """All elements below `root`, arguments first. They follow from the node, so they are found once."""
+    if not root.args:
+        return ()
+    found = root.below
+    if found is None:
+        found = tuple(postorder(root.args, _ARGS))
+        if len(found) <= MOST_KEPT_BELOW:
+            root.below = found
+    return found
 
 
 def operands(element: Element, op: str) -> list[Element]:

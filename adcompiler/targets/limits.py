@@ -34,4 +34,7 @@ MOST_THREADS = 1024  # threads of a call: the pool has a record for each
 CALLS_SLOWER = 1.15
 # The same where loops skip the zeros of triangles: their lanes are faster than predicted.
 BOUNDED_CALLS_SLOWER = 0.75
+# The least part of a product that loops run where conditions bound them: half, as in a triangle. If it were
+# larger, calls would be chosen where loops are faster; if smaller, more programs would be scheduled twice.
+BOUNDED_SHARE = 0.5
 MOST_KNOWN = 8  # programs specialised for short lengths, each compiled; other lengths have the general one

@@ -8,10 +8,14 @@ from judges.threads import same_bits
 from programs.ir_evaluated import check, optimised, program
 
 import adcompiler as adc
+from adcompiler.frontend.lowering.program import lower
+from adcompiler.ir.nodes import Reduce
+from adcompiler.ir.walk import arrays_of
 from adcompiler.kernels.emit.emitter import emit
 from adcompiler.kernels.schedule.materialise import scheduled
-from adcompiler.passes.order.triangles import pays, triangles
+from adcompiler.passes.order.triangles import are_bounded, pays, triangles
 from adcompiler.passes.pipeline import FINISH, PREPARE, run
+from adcompiler.pytree.kinds import ArgType
 from adcompiler.targets.cpu import targets
 
 PRODUCTS = """
@@ -183,3 +187,23 @@ def test_small_weights_are_scaled():
     for scale in (1.0, 12.0, 40.0):
         more = [args[0], args[1], args[2] * scale, args[3] * scale]
         both(MIXTURE, adc.value_and_grad, more, 1e-9)
+
+
+SKIPPED = {
+    "sum(tanh([[sum((x[i, k] if k <= i else 0.0) * tanh(y[k, j]) for k in range(n)) for j in range(n)]"
+    " for i in range(n)]))": True,
+    "sum(tanh(x @ y)[i, j] if j <= i else 0.0 for i in range(n) for j in range(n))": True,  # what is not read
+    "sum(tanh([[sum((x[i, k] if k <= i else 0.0) * y[k, j] for k in range(n)) for j in range(n)]"
+    " for i in range(n)]))": True,
+    "sum(tanh(x @ y)[i, j] if y[i, j] > 0 else 0.0 for i in range(n) for j in range(n))": False,
+    "sum(tanh(x @ y)) + sum(x[i, j] if j <= i else 0.0 for i in range(n) for j in range(n))": False,
+}
+
+
+@pytest.mark.parametrize("text", SKIPPED)
+def test_sums_of_which_loops_skip_points(text):
+    """Conditions of other sums of the program do not count."""
+    f = adc.compile(f"def f(x: f64[n, n], y: f64[n, n]):\n    return {text}")
+    func = optimised(lower(f._closure, [ArgType("f64", (False, False))] * 2).func)
+    sums = [a for a in arrays_of(func.roots) if isinstance(a, Reduce) and a.rank == 2]
+    assert are_bounded(func, sums) == [SKIPPED[text]]

@@ -81,6 +81,7 @@ class Work:
     reads: dict[str, float] = field(default_factory=dict)  # in bytes
     writes: dict[str, float] = field(default_factory=dict)
     operations: Operations = field(default_factory=Counter)
+    again: Operations = field(default_factory=Counter)  # those of them that an item before has, too
     exact: bool = True
     in_order: bool = False  # iterations of a program loop
     products: list[tuple[Call | Contraction, tuple[int, ...]]] = field(default_factory=list)  # and lengths
@@ -129,6 +130,7 @@ class Counted:
     ) -> None:
         self.func, self.labels, self.sizes, self.values = func, labels, sizes, dict(values)
         self.stands: dict[Array, Array] = {}  # what placeholders of program loops stand for
+        self.done: set[Element] = set()  # what any item computes
 
     def item(self, item: Loop | Task) -> Work:
         """The work of an item of the kernel."""
@@ -266,6 +268,7 @@ class Counted:
         for item in made.body:
             self.add(part, item, iterations)
         work.operations.update(part.operations)
+        work.again.update(part.again)
         work.innermost += part.innermost
         work.exact = work.exact and part.exact
 
@@ -312,8 +315,13 @@ class Counted:
         """Count the float operations of elements and of all their arguments."""
         for e in elements_of(roots):
             if isinstance(e, Apply) and is_float(e.dtype) and e.op not in FREE and e not in work.done:
-                work.operations[e.op, e.dtype] += self.iterations(e, spaces, around)
+                times = self.iterations(e, spaces, around)
+                work.operations[e.op, e.dtype] += times
                 work.done.add(e)
+                one = _renumbered(e) if is_costly(e) else e
+                if one in self.done:
+                    work.again[e.op, e.dtype] += times
+                self.done.add(one)
 
     def iterations(self, element: Element, spaces: Sequence[tuple[int, Space]], around: Space) -> int:
         """How often an element is computed: once per iteration of the innermost loop that it depends on."""
@@ -340,18 +348,34 @@ class Counted:
         return "length" if is_computed(size) or size.axes else lengths(self.func, (size,))[0]
 
 
-def predicted_time(made: Scheduled) -> Callable[[Sequence[int]], float]:
+class Time(NamedTuple):
+    """The nominal nanoseconds of a program, and those of its operations outside products alone, without what
+    a nest computes again."""
+
+    whole: float
+    computing: float
+
+
+def _renumbered(element: Element) -> Element:
+    """An element with its axes numbered as they occur: the same in arrays whose axes have another order."""
+    axes = dict.fromkeys(e.axis for e in elements_of((element,)) if isinstance(e, Index))
+    return substitute(element, {axis: Index(k) for k, axis in enumerate(axes)})
+
+
+def predicted_time(made: Scheduled) -> Callable[[Sequence[int]], Time]:
     """The nominal nanoseconds of a program by its lengths: in each nest the longer of moving and computing.
 
     It compares forms of one program on any machine: one that computes or moves more is slower. It does not
     know how well loops use the processor. What runs only if numbers are not finite does not count.
     """
 
-    def time(sizes: Sequence[int]) -> float:
+    def time(sizes: Sequence[int]) -> Time:
         labels: defaultdict[Array, str] = defaultdict(lambda: str(len(labels)))
         counted = Counted(made.func, labels, sizes, {})
-        usual = (item for item in made.schedule.body if not is_exceptional(item.needed))
-        return sum(_time(counted.item(item), item) for item in usual)
+        usual = [item for item in made.schedule.body if not is_exceptional(item.needed)]
+        works = [counted.item(item) for item in usual]
+        again = sum(_arithmetic(work.again) for work in works) * CHEAP_NANOSECONDS
+        return Time(sum(map(_time, works, usual)), sum(map(_computing, works)) - again)
 
     return time
 
@@ -378,31 +402,43 @@ def _depth(loop: Loop) -> int:
 
 def _nominal(work: Work) -> float:
     moving = work.bytes * (BYTE_NANOSECONDS if work.bytes > CACHE_BYTES else CACHED_BYTE_NANOSECONDS)
-    operations: Counter[str] = Counter()
-    for (op, _), n in work.operations.items():
-        operations[op] += n
-    points = sum(prod(lengths) for _, lengths in work.products)
-    sums, products = operations.pop("add", 0) - points, operations.pop("multiply", 0) - points
-    computing = max(sums, products)  # an instruction multiplies and adds
-    computing += sum(n * _weight(op) for op, n in operations.items())
     calls = 0.0
     for made, sides in work.products:
         packs = isinstance(made, Contraction)
         both = packs or (isinstance(made, Call) and made.op == "matmul_tn")
         calls += _product(made.dtype, both, sides, WIDE if packs else TILE)
-    return max(moving, computing * CHEAP_NANOSECONDS + calls)
+    return max(moving, _computing(work) + calls)
+
+
+def _computing(work: Work) -> float:
+    """The nominal nanoseconds of operations outside products."""
+    points = sum(prod(lengths) for _, lengths in work.products)
+    return (_arithmetic(work.operations) - points) * CHEAP_NANOSECONDS
+
+
+def _arithmetic(operations: Operations) -> int:
+    """Operations as simple ones; an instruction multiplies and adds."""
+    each: Counter[str] = Counter()
+    for (op, _), n in operations.items():
+        each[op] += n
+    both = max(each.pop("add", 0), each.pop("multiply", 0))
+    return both + sum(n * _weight(op) for op, n in each.items())
 
 
 def calls_pay(products: Iterable[tuple[Dtype, Sequence[int]]]) -> bool:
     """Whether calls of matrix products take less time than loops, even if their operands and results are
     stored for them alone. A product is its type and lengths: cases, rows, columns and terms."""
-    calls = loops = 0.0
+    products, calls = list(products), 0.0
     for dtype, (*cases, rows, columns, terms) in products:
         stored = rows * columns + rows * terms + columns * terms
         calls += _product(dtype, True, (*cases, rows, terms, columns))
         calls += 2 * prod(cases) * stored * NUMPY[dtype].itemsize * CACHED_BYTE_NANOSECONDS
-        loops += prod((*cases, rows, columns, terms)) * CHEAP_NANOSECONDS
-    return calls <= loops
+    return calls <= sum(time_as_loops(lengths) for _, lengths in products)
+
+
+def time_as_loops(lengths: Sequence[int]) -> float:
+    """The nominal nanoseconds of the points of a product in loops."""
+    return prod(lengths) * CHEAP_NANOSECONDS
 
 
 def _product(dtype: Dtype, both: bool, lengths: tuple[int, ...], most: int = TILE) -> float:

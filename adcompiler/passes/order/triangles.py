@@ -13,13 +13,13 @@ inputs are copied. Weights that may be too small for their type are scaled (`pas
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from adcompiler.analysis.demand import needed, read_whole
 from adcompiler.analysis.loop_order import long_axes, loop_order
 from adcompiler.analysis.predicates import conditions
-from adcompiler.analysis.regions import Region, where
+from adcompiler.analysis.regions import EVERYWHERE, Region, where
 from adcompiler.ir.loop import Loop
 from adcompiler.ir.nodes import Array, Element, Func, Index, Map, Read, Reduce, Shape, const, neutral, select
 from adcompiler.ir.ruled import Ruled
@@ -57,6 +57,17 @@ def triangles(func: Func) -> Func:
         return func
     laid = _Laid(made, found)
     return scaled(laid.func(made).with_(across={laid.arrays[a]: k for a, k in laid.across.items()}))
+
+
+def are_bounded(func: Func, sums: Iterable[Reduce]) -> list[bool]:
+    """Whether loops of each of these sums may skip points: those not read, and structural zeros."""
+    read, zeros = needed(func), Zeros()
+    found: list[bool] = []
+    for array in sums:
+        own = (where(c) for c in conditions(array.op, array.body))
+        regions = (read.get(array), zeros.support(array.body).region, *own)
+        found.append(any(r != EVERYWHERE for r in regions))
+    return found
 
 
 def lengths(func: Func) -> Shape:

@@ -10,16 +10,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from adcompiler.analysis.exact_lengths import Lengths
-from adcompiler.ir.nodes import Func, Index, Read, Select
-from adcompiler.ir.walk import arrays_of, elements_of, postorder
+from adcompiler.ir.nodes import Func
 from adcompiler.kernels.emit.block_partition import lengths
-from adcompiler.kernels.emit.traffic import calls_pay
+from adcompiler.kernels.emit.traffic import Time, calls_pay, time_as_loops
 from adcompiler.lazy import Memo, cached_property
 from adcompiler.passes.known_lengths import NOTHING, Known, for_lengths
 from adcompiler.passes.order.gemm import Product, chosen, is_certain, with_calls
+from adcompiler.passes.order.triangles import are_bounded
 from adcompiler.targets.buffers import Into
 from adcompiler.targets.cpu.compiled import PLAIN, Mode
-from adcompiler.targets.limits import BOUNDED_CALLS_SLOWER, CALLS_SLOWER, MOST_KNOWN
+from adcompiler.targets.limits import BOUNDED_CALLS_SLOWER, BOUNDED_SHARE, CALLS_SLOWER, MOST_KNOWN
 
 Sizes = Sequence[int]  # the values of a program's size symbols
 Pays = Callable[[Sizes], bool]
@@ -87,9 +87,13 @@ class Target(Protocol):
         """The kernel of a finished program; for other modes, `plain` is the kernel in the plain mode."""
         ...
 
-    def predicted(self, made: Any) -> Callable[[Sizes], float]:
+    def predicted(self, made: Any) -> Callable[[Sizes], Time]:
         """The time of a finished program by its lengths, to compare programs; 0 if the target does not
         predict it."""
+        ...
+
+    def skips_zeros(self, func: Func, sizes: Sizes) -> bool:
+        """Whether the loop order that lengths select may be one in which loops skip zeros of triangles."""
         ...
 
     def mode(self, kernel: Any, sizes: Sizes) -> Mode:
@@ -107,7 +111,7 @@ class _Program:
         self.funcs: Memo[tuple[int, ...], Func] = Memo()
         self.forms: Memo[tuple[int, ...], Form] = Memo()
         self.programs: Memo[tuple[tuple[int, ...], bool], Any] = Memo()
-        self.times: Memo[tuple[tuple[int, ...], bool], Callable[[Sizes], float]] = Memo()
+        self.times: Memo[tuple[tuple[int, ...], bool], Callable[[Sizes], Time]] = Memo()
         self.slower: Memo[tuple[tuple[int, ...], Sizes], bool] = Memo()
         self.exact = Lengths(self.func, whole=True)
 
@@ -126,37 +130,50 @@ class _Program:
     def is_clear(self, products: tuple[int, ...], lengths: Sequence[Sequence[int]]) -> bool:
         """Whether the products alone decide that calls are faster, so that no times of programs are needed:
         loops may not skip the zeros of triangles."""
-        return not self.is_bounded and calls_pay((self.products[k].array.dtype, lengths[k]) for k in products)
+        return not any(self.bounded[k] for k in products) and calls_pay(
+            (self.products[k].array.dtype, lengths[k]) for k in products
+        )
 
     @cached_property
-    def is_bounded(self) -> bool:
-        """Whether conditions on indices may bound loops."""
-        elements = elements_of(e for a in arrays_of(self.func.roots) for e in a.elements)
-        guards = (e.guard for e in elements if isinstance(e, Select))
-        found = postorder(guards, lambda e: () if isinstance(e, Read) else e.args)
-        return any(isinstance(e, Index) for e in found)
+    def bounded(self) -> list[bool]:
+        """Which products loops may skip points of."""
+        return are_bounded(self.func, (p.array for p in self.products))
 
     def is_slower(self, products: tuple[int, ...], sizes: Sizes) -> bool:
         """Whether the program takes longer with these products as calls, by the predicted times."""
 
         def make() -> bool:
+            calls = self.time(products, sizes)
+            if calls.whole <= self.least_time(products, sizes, calls):
+                return False
             other = self.other((), sizes)
             most = CALLS_SLOWER if other is None or not other.across else BOUNDED_CALLS_SLOWER
-            return self.time(products, sizes) > most * self.time((), sizes)
+            return calls.whole > most * self.time((), sizes).whole
 
         return self.slower.made((products, tuple(sizes)), make)
+
+    def least_time(self, products: tuple[int, ...], sizes: Sizes, calls: Time) -> float:
+        """A bound of what `is_slower` compares with, without the passes and the schedule of the program
+        without calls: it has the operations of the one with `calls`, and the products as loops."""
+        each = (self.lengths[k](sizes) for k in products)
+        loops = sum(
+            time_as_loops(n) * (BOUNDED_SHARE if self.bounded[k] else 1.0)
+            for k, n in zip(products, each, strict=True)
+        )
+        skips = any(self.bounded[k] for k in products) and self.target.skips_zeros(self.plain, sizes)
+        return (BOUNDED_CALLS_SLOWER if skips else CALLS_SLOWER) * (calls.computing + loops)
 
     def other(self, products: tuple[int, ...], sizes: Sizes) -> Func | None:
         """The program with another loop order, if the lengths select it."""
         form = self.form(products)
         return form.other() if form.pays(sizes) else None
 
-    def time(self, products: tuple[int, ...], sizes: Sizes) -> float:
+    def time(self, products: tuple[int, ...], sizes: Sizes) -> Time:
         """The predicted time of the program in which these products are calls, in the loop order that its
         lengths select."""
         whole, reordered = self.form(products).whole, self.other(products, sizes) is not None
 
-        def make() -> Callable[[Sizes], float]:
+        def make() -> Callable[[Sizes], Time]:
             if whole is not None and not reordered:
                 return self.target.predicted(self.target.finished(whole()))
             return self.target.predicted(self.finished(products, reordered))

@@ -10,7 +10,7 @@ from adcompiler.ir.nodes import Func
 from adcompiler.ir.types import Dtype
 from adcompiler.ir.walk import arrays_of
 from adcompiler.kernels.emit.block_partition import lengths
-from adcompiler.kernels.emit.traffic import predicted_time
+from adcompiler.kernels.emit.traffic import Time, predicted_time
 from adcompiler.kernels.schedule.materialise import Scheduled, scheduled
 from adcompiler.kernels.schedule.schedule import schedule
 from adcompiler.lazy_dataclass import dataclass
@@ -72,9 +72,14 @@ class Cpu:
         """The kernel of a scheduled program."""
         return CpuKernel(made, self.precise, self.threads, mode, plain, by_numba=self.by_numba)
 
-    def predicted(self, made: Scheduled) -> Callable[[Sizes], float]:
+    def predicted(self, made: Scheduled) -> Callable[[Sizes], Time]:
         """The nominal nanoseconds of a scheduled program."""
         return predicted_time(made)
+
+    def skips_zeros(self, func: Func, sizes: Sizes) -> bool:
+        """Whether sums are bounded by triangles, and these pay."""
+        bounded = triangles(func)
+        return bool(bounded.across) and bounded_pays(lengths(rows(bounded))(sizes))
 
     def mode(self, kernel: CpuKernel, sizes: Sizes) -> Mode:
         """The mode that suits the kernel's loops and points; numba's kernels have only one."""
@@ -141,9 +146,13 @@ class Cuda:
 
         return executable(made, self.atomics, self.fast)
 
-    def predicted(self, made: Func) -> Callable[[Sizes], float]:
+    def predicted(self, made: Func) -> Callable[[Sizes], Time]:
         """Nothing is predicted: every product that `products` finds is a call if it is large."""
-        return lambda sizes: 0.0
+        return lambda sizes: Time(0.0, 0.0)
+
+    def skips_zeros(self, func: Func, sizes: Sizes) -> bool:
+        """No loop order is chosen here."""
+        return False
 
     def mode(self, kernel: Any, sizes: Sizes) -> Mode:
         """The only mode."""

@@ -340,3 +340,20 @@ def test_zeros_around_a_window_are_not_multiplied_by_infinity(monkeypatch):
         (one,), (other,) = (_arrays(gradient(x, k, y)) for gradient in gradients)
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
         assert np.isfinite(one[:, 0, :2]).all()
+
+
+TRANSCENDENTAL = """
+def f(x: f64[n, m], y: f64[m, k]):
+    return sum(exp(tanh(x @ y)) ** 1.3)
+"""
+
+
+def test_loops_are_not_scheduled_where_they_cannot_be_faster():
+    """That follows from the schedule with calls, if operations outside of products take most of the time."""
+    bound = adc.compile(TRANSCENDENTAL)._bind((X[:, :60].copy(), Y[:60, :33].copy()))
+    executable = bound.program.executable
+    configuration = executable.select(bound.sizes)
+    program = executable.program(configuration.known)
+    assert configuration.products == (0,)
+    assert [*program.slower.values()] == [False]
+    assert [*program.times] == [*program.programs] == [((0,), False)]
