@@ -9,6 +9,7 @@ OUTSIDE = "do it outside the program, which has only arrays and numbers; print(x
 DERIVATIVE = "take derivatives outside, adc.grad(f)(x), or write grad(f)(x)"
 DEVICE = 'choose the device outside: adc.compile(..., backend="cuda")'
 COMPLEX = "complex numbers are not supported: use separate real and imaginary parts"
+CONSTANT = 'to treat a number as constant, make it an argument that wrt omits: adc.grad(f, wrt="x")'
 LOOP = "write a for loop, or [f(v) for v in x]"
 
 # Prefixes of names: modules and classes that do not exist here.
@@ -27,6 +28,8 @@ MODULES = {
     "scipy.optimize": "call it outside, with adc.value_and_grad(f) as the function and its derivative",
     "scipy.integrate": "call it outside, with f.low_level_callable; a sum over nodes is sum(w * f(x))",
     "scipy.sparse": "write sums over indices, sum(v[k] * x[j[k]] for k in range(a, b))",
+    "jax.lax.stop_gradient": CONSTANT,
+    "lax.stop_gradient": CONSTANT,
     "jax.lax": "write a for or while loop, and if",
     "lax": "write a for or while loop, and if",
     "nn": "pass the weights as arguments: x @ w + b",
@@ -42,7 +45,7 @@ MODULES = {
 METHODS = {
     "tolist": VALUE,
     "numpy": VALUE,
-    "detach": 'to treat a number as constant, make it an argument that wrt omits: adc.grad(f, wrt="x")',
+    "detach": CONSTANT,
     "cpu": DEVICE,
     "cuda": DEVICE,
     "to": DEVICE,
@@ -99,6 +102,8 @@ FUNCTIONS = {
     "mgrid": "use broadcasting: arange(n)[:, None] and arange(m)[None, :]",
     "triu_indices": "write the pairs: sum(r[i, j] for i in range(n) for j in range(i + 1, n))",
     "tril_indices": "write the pairs: sum(r[i, j] for i in range(n) for j in range(i))",
+    "ndindex": "write a loop for each axis: for i in range(n): for j in range(m):",
+    "one_hot": "write eye(n)[k]",
     "rand": DRAW,
     "randn": DRAW,
     "random": DRAW,
@@ -141,8 +146,8 @@ FUNCTIONS = {
     "complex128": COMPLEX,
     "polyfit": "write lstsq(column_stack((x**2, x, ones(len(x)))), y)[0]",
     "cumulative_sum": "write cumsum(x)",
-    "stop_gradient": METHODS["detach"],
-    "detach": METHODS["detach"],
+    "stop_gradient": CONSTANT,
+    "detach": CONSTANT,
     "cross_entropy": "write -mean(log_softmax(x, axis=-1)[arange(len(k)), k])",
     "mse_loss": "write mean((x - y)**2)",
     "dropout": "draw a mask before the call, and multiply: x * mask / (1 - p)",

@@ -46,7 +46,8 @@ def ours(prefix: str, name: str) -> str:
         return f"write {name}"
     if name in BUILTINS:
         return f"write {name}(...), or np.{name}(...)"
-    return other_languages.MODULES.get(prefix) or similar(name, {})
+    found = (other_languages.MODULES.get(words) for words in (f"{prefix}.{name}", prefix))
+    return next(filter(None, found), None) or similar(name, {})
 
 
 def alone(node: tree.Expression) -> str:
