@@ -34,7 +34,21 @@ def steps(w: f64[d], s, x: f64[d, d], y: f64[n]):
         h = tanh([sum(x[i, j] * h[j] for j in range(d)) / (1 + d) + s * y[t] for i in range(d)])
     return sum(h**2)
 """
-PROGRAMS = {"regression": REGRESSION, "single": SINGLE, "cuts": CUTS, "steps": STEPS}
+# Many conditions follow from the functions, which the sums after them read.
+CENSORED = """
+def censored(w: f64[d], s, x: f64[n, d], y: f64[n]):
+    total = 0.0
+    for i in range(n):
+        z = (y[i] / exp(x[i] @ w))**(1 + s)
+        if y[i] < 0.75:
+            total += log(z) - z
+        elif y[i] < 1:
+            total -= z
+        else:
+            total += log(-expm1(-z))
+    return total
+"""
+PROGRAMS = {"regression": REGRESSION, "single": SINGLE, "cuts": CUTS, "steps": STEPS, "censored": CENSORED}
 
 
 def arguments(text: str, n: int, d: int) -> tuple:
@@ -99,6 +113,14 @@ ADD = """
 @pytest.mark.parametrize("function", ["math.exp(s)", "s ** p"])
 def test_a_function_between_two_loops_has_a_strip_before_and_after_it(function: str) -> None:
     assert strips(f"{DOT}        v = {function}\n{ADD}") == ["s.last.strip", "v.strip"]
+
+
+def test_what_inner_loops_do_not_read_stands_beside_the_functions_before_them() -> None:
+    """One value is passed on, not the nine that the sum before the loop and the stores after it read."""
+    many = "".join(f"        w{k} = math.log(s + {k}.0)\n" for k in range(9))
+    v = f"        v = {' + '.join(f'w{k}' for k in range(9))}\n"
+    after = "".join(f"        y[i, {k}] = w{k}\n" for k in range(9))
+    assert strips(DOT + many + v + ADD + after) == ["s.last.strip", "v.strip"]
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from adcompiler.loopir.dependence import are_independent, inner_axes, is_disjoint, loop_variant, only_added
 from adcompiler.loopir.intrinsics import BY_TEXT
@@ -93,6 +94,8 @@ class _Loop:
         alone = {s.name for s in loop.body if isinstance(s, Assign) and inside[s.name] == 1}
         self.many = inside.keys() - alone - self.outer - inner_axes(loop)
         self.body = self.finished(self.begun(list(loop.body)))
+        if self.may_pay():
+            self.body = gathered(self.body)
 
     def begun(self, body: list[Stmt]) -> list[Stmt]:
         """The statements with initial values where they are needed."""
@@ -118,7 +121,7 @@ class _Loop:
         alone."""
         if not self.may_pay() or not are_independent(self.loop, self.stored, self.rows):
             return []
-        groups = list(_joined(self.groups()))
+        groups = list(self.joined(list(self.groups())))
         called = [g for g in groups if any(map(calls, g))]
         if len(groups) == 1 or not called or any(map(has_loops, called)):
             return []  # functions of inner loops take longer than those beside them
@@ -150,6 +153,40 @@ class _Loop:
             group.append(s)
             end = max([k, end, *(last[name] for name in where[k])])
         yield group
+
+    def joined(self, groups: Sequence[list[Stmt]]) -> Iterator[list[Stmt]]:
+        """Groups that alternate between functions and inner loops. Other statements join the group after
+        them, or that of functions before them if fewer values are then passed on."""
+        passed = self.passed(groups)
+        made, rest = list[Stmt](), list[list[Stmt]]()
+        for k, group in enumerate(groups):
+            rest.append(group)
+            if not (has_loops(group) or _is_vector(group)):
+                continue
+            first = k + 1 - len(rest)
+            cut = first
+            if made and _is_vector(made) == _is_vector(group):
+                cut = k + 1
+            elif made and _is_vector(made):
+                cut = min(range(first, k + 1), key=passed.__getitem__)
+            made += chain(*rest[: cut - first])
+            if cut <= k:
+                if made:
+                    yield made
+                made = list(chain(*rest[cut - first :]))
+            rest = []
+        yield [*made, *chain(*rest)]
+
+    def passed(self, groups: Sequence[list[Stmt]]) -> list[int]:
+        """The number of values that are computed before each group and read in or after it."""
+        found = [0] * len(groups)
+        last = {name: k for k, group in enumerate(groups) for name in names(*group)}
+        for k, group in enumerate(groups):
+            for s in group:
+                if isinstance(s, Assign) and s.name not in self.outer | self.many:
+                    for later in range(k + 1, last[s.name] + 1):
+                        found[later] += 1
+        return found
 
     def shared(self, groups: Sequence[list[Stmt]]) -> Iterator[tuple[Assign, int]]:
         """The values that later groups read, each with the number of the group that computes it."""
@@ -250,22 +287,26 @@ def _is_vector(group: Sequence[Stmt]) -> bool:
     return not has_loops(group) and any(map(calls, group))
 
 
-def _joined(groups: Iterable[list[Stmt]]) -> Iterator[list[Stmt]]:
-    """Groups that alternate between functions and inner loops; other statements join the group after them."""
-    made: list[list[Stmt]] = []
-    rest: list[Stmt] = []
-    for group in groups:
-        rest += group
-        if not (has_loops(group) or _is_vector(group)):
-            continue
-        if made and _is_vector(made[-1]) == _is_vector(group):
-            made[-1] += rest
-        else:
-            made.append(rest)
-        rest = []
-    if rest and made:
-        made[-1] += rest
-    yield from made
+def gathered(body: Sequence[Stmt]) -> list[Stmt]:
+    """The statements in an order in which those that an inner loop does not change, and that read nothing of
+    it, stand before it, beside the functions there: what they read is not passed on to a later part."""
+    made: list[Stmt] = []
+    reads, writes = list[set[str]](), list[set[str]]()
+    for s in body:
+        stored = {at.array for each in statements((s,)) for at in stores_of(each)}
+        read, written, to = {*names(s)}, {*assigned(s)} | stored, len(made)
+        if not (has_loops((s,)) or calls(s)):
+            for k in range(len(made) - 1, -1, -1):
+                if written & reads[k] or writes[k] & read or _is_vector((made[k],)):
+                    break
+                if has_loops((made[k],)):
+                    to = k
+            else:
+                to = len(made)  # no functions are there
+        made.insert(to, s)
+        reads.insert(to, read)
+        writes.insert(to, written)
+    return made
 
 
 def _at(a: Assign) -> str:
