@@ -37,4 +37,12 @@ BOUNDED_CALLS_SLOWER = 0.75
 # The least part of a product that loops run where conditions bound them: half, as in a triangle. If it were
 # larger, calls would be chosen where loops are faster; if smaller, more programs would be scheduled twice.
 BOUNDED_SHARE = 0.5
+# The same where products leave loops in which an iteration multiplies a matrix of several rows, not a vector:
+# there it reads the other matrix once for all rows.
+LOOP_CALLS_SLOWER = 0.9
+# Multiplications of such products from which times are predicted: fewer save less than 0.1 ms of a call, and
+# a prediction takes 50 ms once.
+FEWEST_LOOP_POINTS = 1 << 19
+# Elements of arrays over all iterations of loops that products outside of these need: memory, 32 MiB.
+MOST_STORED = 1 << 22
 MOST_KNOWN = 8  # programs specialised for short lengths, each compiled; other lengths have the general one

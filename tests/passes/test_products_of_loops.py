@@ -6,6 +6,8 @@ import pytest
 import adcompiler as adc
 from adcompiler.ir.nodes import Reduce
 from adcompiler.ir.walk import arrays_of
+from adcompiler.kernels.emit.traffic import Time
+from adcompiler.targets.cpu import kernels
 
 RECURRENT = """def f(x: {0}[t, b, d], h: {0}[b, n], w: {0}[d, n], u: {0}[n, n]):
     s = 0.0
@@ -79,3 +81,58 @@ def test_so_are_those_of_weights_at_fixed_places_of_one_array():
         adc.hvp(adc.compile(GATES))(args, args), adc.hvp(slow)(args, args), strict=True
     ):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11)
+
+
+READER = """def f(x: f64[t, d], w: f64[d, n], u: f64[n, n], v: f64[n, m]):
+    s = zeros(n)
+    total = 0.0
+    for k in range(t):
+        s = tanh(x[k] @ w + s @ u)
+        total += logsumexp(s @ v) if x[k, 0] < 1.0 else sum(s)
+    return total"""
+
+
+def sequences(t, d, n, m):
+    return [RANDOM.normal(size=shape) / 4 for shape in ((t, d), (d, n), (n, n), (n, m))]
+
+
+def products(f, *args):
+    """Of a call: the program with products of loops outside of them, and whether they are."""
+    f(*args)
+    bound = f._bind(args)
+    program = bound.program.executable.program(bound.program.executable.known(bound.sizes))
+    apart = program.apart
+    return apart, apart is not None and apart.loops <= set(program.chosen(bound.sizes))
+
+
+def test_products_of_all_iterations(monkeypatch):
+    """Of a value: before the loop and after it. Of its gradient: also of cotangents."""
+    monkeypatch.setattr(kernels._Program, "time", lambda *given: Time(0.0, 0.0))
+    monkeypatch.setattr(kernels, "FEWEST_LOOP_POINTS", 0)
+    f, slow = (adc.compile(READER, backend=b) for b in ("cpu", "numpy"))
+    args = sequences(90, 17, 24, 19)
+    for derive, count in ((lambda f: f, 2), (adc.grad, 4)):
+        apart, outside = products(derive(f), *args)
+        assert len(apart.loops) == count
+        assert outside
+        found, expected = (np.concatenate([np.ravel(a) for a in tree(derive(g)(*args))]) for g in (f, slow))
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11)
+    args = sequences(40, 3, 4, 2)  # too small
+    assert not products(f, *args)[1]
+
+
+def tree(results):
+    return results if isinstance(results, tuple) else (results,)
+
+
+def test_loops_in_segments_keep_their_budget():
+    f = adc.compile(READER, memory=4096)
+    assert products(adc.grad(f), *sequences(90, 17, 24, 19))[0] is None
+
+
+def test_many_iterations_keep_their_products(monkeypatch):
+    """Arrays over all iterations of a long loop would need too much memory."""
+    monkeypatch.setattr(kernels._Program, "time", lambda *given: Time(0.0, 0.0))
+    monkeypatch.setattr(kernels, "FEWEST_LOOP_POINTS", 0)
+    monkeypatch.setattr(kernels, "MOST_STORED", 1000)
+    assert not products(adc.compile(READER), *sequences(90, 17, 24, 19))[1]

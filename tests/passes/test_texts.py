@@ -27,6 +27,7 @@ from adcompiler.passes.order.interchange import interchange
 from adcompiler.passes.order.triangles import triangles
 from adcompiler.passes.pipeline import KERNEL, OPTIMISE, SIMPLIFY, Pass
 from adcompiler.passes.recurrences.checkpoint import checkpointed
+from adcompiler.passes.recurrences.loop_products import loop_products
 
 TEXTS = Path(__file__).parent / "texts"
 FILES = sorted(TEXTS.rglob("*.txt"))
@@ -47,6 +48,7 @@ PASSES: dict[str, Callable[[Func], Func]] = {
     "order/gemm": lambda func: with_calls(func, found(func)),
     "order/guarded_products": guarded_products,
     "order/interchange": interchange,
+    "recurrences/loop_products": lambda func: func if (made := loop_products(func)) is None else made.func,
     "order/triangles": triangles,
     "known_lengths": lambda func: for_lengths(func, KNOWN),
 }

@@ -102,7 +102,7 @@ class Product:
 
 def found(func: Func) -> list[Product]:
     """The matrix products of a program, in order."""
-    made = [_product(a) for a in arrays_of(func.roots) if isinstance(a, Reduce)]
+    made = [product_of(a) for a in arrays_of(func.roots) if isinstance(a, Reduce)]
     return [p for p in made if p is not None]
 
 
@@ -144,7 +144,7 @@ class _Calls(Rewriter):
     def _rebuilt(self, array: Array) -> Array:
         made = super()._rebuilt(array)
         if isinstance(array, Reduce) and array in self.products:
-            again = _product(made)
+            again = product_of(made)
             if again is None:
                 return made
             if self.packs and again.is_packed:
@@ -155,7 +155,7 @@ class _Calls(Rewriter):
         return made
 
 
-def _product(array: Array) -> Product | None:
+def product_of(array: Array) -> Product | None:
     """A sum as a matrix product, if it is one."""
     if not (isinstance(array, Reduce) and array.op == "sum"):
         return None

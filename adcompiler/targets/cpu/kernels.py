@@ -7,6 +7,7 @@ The best form of a program often depends on lengths: `select` chooses the form f
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, NamedTuple, Protocol
 
 from adcompiler.analysis.exact_lengths import Lengths
@@ -17,9 +18,18 @@ from adcompiler.lazy import Memo, cached_property
 from adcompiler.passes.known_lengths import NOTHING, Known, for_lengths
 from adcompiler.passes.order.gemm import Product, chosen, is_certain, with_calls
 from adcompiler.passes.order.triangles import are_bounded
+from adcompiler.passes.recurrences.loop_products import LoopProducts
 from adcompiler.targets.buffers import Into
 from adcompiler.targets.cpu.compiled import PLAIN, Mode
-from adcompiler.targets.limits import BOUNDED_CALLS_SLOWER, BOUNDED_SHARE, CALLS_SLOWER, MOST_KNOWN
+from adcompiler.targets.limits import (
+    BOUNDED_CALLS_SLOWER,
+    BOUNDED_SHARE,
+    CALLS_SLOWER,
+    FEWEST_LOOP_POINTS,
+    LOOP_CALLS_SLOWER,
+    MOST_KNOWN,
+    MOST_STORED,
+)
 
 Sizes = Sequence[int]  # the values of a program's size symbols
 Pays = Callable[[Sizes], bool]
@@ -75,6 +85,10 @@ class Target(Protocol):
         """The products that may be calls, and the least points worth a call, if not the default."""
         ...
 
+    def with_loop_products(self, func: Func) -> LoopProducts | None:
+        """The same program with products of its loops outside of them."""
+        ...
+
     def form(self, func: Func) -> Form:
         """The program for the scheduler."""
         ...
@@ -101,6 +115,24 @@ class Target(Protocol):
         ...
 
 
+class _Apart(NamedTuple):
+    """A program with the products of its loops outside of them: all its products, and the numbers of those,
+    which follow the products of the program as it is."""
+
+    func: Func
+    products: Sequence[Product]
+    lengths: Sequence[Callable[[Sizes], Sequence[int]]]
+    loops: frozenset[int]
+    has_matrices: bool  # whether an iteration multiplies a matrix of several rows
+
+
+def stored(lengths: Sequence[int]) -> int:
+    """The elements that a product of a loop stores when it is outside of it: its result, and the factor that
+    has a row for each iteration."""
+    *cases, i, j, k = lengths
+    return prod(cases) * (i * j + max(i, j) * k)
+
+
 class _Program:
     """A program with its possible calls, and its forms."""
 
@@ -116,7 +148,44 @@ class _Program:
         self.exact = Lengths(self.func, whole=True)
 
     def chosen(self, sizes: Sizes) -> tuple[int, ...]:
-        """The products that are calls for these lengths."""
+        """The products that are calls for these lengths: those of the program, or those of the same program
+        with the products of its loops outside of them."""
+        found, apart = self.of_program(sizes), self.apart
+        if apart is None:
+            return found
+        first, each = len(self.products), [of(sizes) for of in apart.lengths]
+        other = tuple(
+            first + k
+            for k, (product, lengths) in enumerate(zip(apart.products, each, strict=True))
+            if chosen(lengths, None, product.is_packed and self.target.packs)
+        )
+        inside = [each[k - first] for k in apart.loops]
+        pays = sum(map(prod, inside)) >= FEWEST_LOOP_POINTS and sum(map(stored, inside)) <= MOST_STORED
+        if not pays or not apart.loops <= set(other):
+            return found
+        known = rounded(sizes)
+
+        def make() -> bool:
+            most = LOOP_CALLS_SLOWER if apart.has_matrices else 1
+            return self.time(other, known).whole > most * self.time(found, known).whole
+
+        return found if self.slower.made((other, tuple(known)), make) else other
+
+    @cached_property
+    def apart(self) -> _Apart | None:
+        """The program with the products of its loops outside of them; None if it has none."""
+        made = self.target.with_loop_products(self.func)
+        if made is None:
+            return None
+        products, _ = self.target.products(made.func)
+        first = len(self.products)
+        loops = frozenset(first + k for k, p in enumerate(products) if p.array in made.sums)
+        sides = (side for p in products if p.array in made.sums for side in (p.rows, p.columns))
+        matrices = any(len(side) > 1 for side in sides if 0 in side)
+        return _Apart(made.func, products, [lengths(p.lengths) for p in products], loops, matrices)
+
+    def of_program(self, sizes: Sizes) -> tuple[int, ...]:
+        """The products of the program as it is that are calls for these lengths."""
         each = [of(sizes) for of in self.lengths]
         found = tuple(
             k
@@ -184,8 +253,11 @@ class _Program:
         """The program in which these products are calls."""
         if not products:
             return self.plain
-        chosen = [self.products[k] for k in products]
-        return self.funcs.made(products, lambda: with_calls(self.func, chosen, self.target.packs))
+        func, known, first = self.func, self.products, 0
+        if products[0] >= len(known) and self.apart is not None:
+            func, known, first = self.apart.func, self.apart.products, len(known)
+        chosen = [known[k - first] for k in products]
+        return self.funcs.made(products, lambda: with_calls(func, chosen, self.target.packs))
 
     def finished(self, products: tuple[int, ...], reordered: bool) -> Any:
         """The program in which these products are calls after all passes, in one of its loop orders."""

@@ -23,6 +23,7 @@ from adcompiler.passes.order.triangles import lengths as rows
 from adcompiler.passes.order.triangles import pays as bounded_pays
 from adcompiler.passes.order.triangles import triangles
 from adcompiler.passes.pipeline import FINISH, PREPARE, run
+from adcompiler.passes.recurrences.loop_products import LoopProducts, loop_products
 from adcompiler.targets.cpu.compiled import PLAIN, CpuKernel, Mode
 from adcompiler.targets.cpu.gemm_epilogue import GemmEpilogue, pays, product_of_two
 from adcompiler.targets.cpu.kernels import Form, KernelSelector, Pays, Sizes
@@ -50,6 +51,10 @@ class Cpu:
         """A lower threshold applies to products after all loops of a program: the kernel stays unchanged."""
         products = found(func)
         return products, CALL_POINTS if products and pays(with_calls(func, products, self.packs)) else None
+
+    def with_loop_products(self, func: Func) -> LoopProducts | None:
+        """Products of vectors and matrices in loops, for all iterations at once."""
+        return loop_products(func)
 
     def form(self, func: Func) -> Form:
         """Apply passes up to the choice of loop orders; final products run after the kernel."""
@@ -102,6 +107,10 @@ class Finished(Cpu):
         """No products are sought."""
         return (), None
 
+    def with_loop_products(self, func: Func) -> LoopProducts | None:
+        """None are sought."""
+        return None
+
     def form(self, func: Func) -> Form:
         """The program unchanged."""
         return Form(func)
@@ -131,6 +140,10 @@ class Cuda:
     def products(self, func: Func) -> tuple[Sequence[Product], int | None]:
         """Large products of two matrices."""
         return [p for p in found(func) if not p.cases], None
+
+    def with_loop_products(self, func: Func) -> LoopProducts | None:
+        """None: the times of kernels on a device are not predicted."""
+        return None
 
     def form(self, func: Func) -> Form:
         """The program unchanged: all passes run when it is compiled."""
