@@ -79,7 +79,7 @@ FAULTS = (
     Fault("passes/algebra/fold", "(around | known, {**ranges", "(self.known | known, {**ranges"),
     Fault("passes/algebra/decide", 'if made.op == "minimum" else (y, x)',
           'if made.op == "maximum" else (y, x)'),
-    Fault("kernels/emit/range_cuts", "return _Edge(0, near, step == -1)", "return _Edge(0, near, step == 1)"),
+    Fault("kernels/emit/range_cuts", "else _Edge(0, last, step == -1)", "else _Edge(0, last, step == 1)"),
     Fault("passes/algebra/canonical", "return sign != other, self", "return sign == other, self"),
     Fault("passes/algebra/reciprocal", 'apply("divide", g, apply("multiply", ratio, y))',
           'apply("divide", g, ratio)'),

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from adcompiler.ad.final_reads import leaves
 from adcompiler.ad.guards import conjunction
 from adcompiler.ad.limits import MOST_RESTORED
+from adcompiler.analysis.loop_order import is_short
 from adcompiler.analysis.predicates import scalar_ties
 from adcompiler.ir.bodies import Carried, dependents, like
-from adcompiler.ir.nodes import Array, Const, Element, Index, Map, Read, closed, element_of, identity, select
+from adcompiler.ir.nodes import Array, Element, Index, Map, Read, closed, element_of, identity, select
 from adcompiler.ir.walk import arrays_read, postorder, read_by
 from adcompiler.ops.build import apply
 
@@ -64,5 +65,5 @@ def are_known(stores: Iterable[Places], kept: Set[Array], long: Set[Array]) -> b
 
 
 def is_long(array: Array) -> bool:
-    """Whether an array has an axis that is not of constant length."""
-    return any(not isinstance(n, Const) for n in array.shape)
+    """Whether an array has an axis that is not short."""
+    return not all(map(is_short, array.shape))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from adcompiler.ad.partials import active_arrays, differentiable, named
+from adcompiler.analysis.loop_order import is_short
 from adcompiler.ir.bodies import Replace
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import (
@@ -143,7 +144,7 @@ def _is_over_pairs(element: Element, array: Array) -> bool:
 
 def _is_outer(element: Element, domain: Shape, axes: Iterable[int]) -> bool:
     """Whether no stored array that `element` reads is over all the long axes of `axes`."""
-    long = frozenset(k for k in axes if not isinstance(domain[k], Const))
+    long = frozenset(k for k in axes if not is_short(domain[k]))
     reads = [e for e in elements_of((element,)) if isinstance(e, Read) and long <= e.axes]
     return all(is_over_pairs(r.array) for r in reads)
 
@@ -154,10 +155,8 @@ def is_over_pairs(array: Array) -> bool:
 
     A contraction over a long axis does not count: it is costly to recompute.
     """
-    long = [k for k, n in enumerate(array.shape) if not isinstance(n, Const)]
-    short = isinstance(array, Map) or (
-        isinstance(array, Reduce) and all(isinstance(n, Const) for n in array.reduced)
-    )
+    long = [k for k, n in enumerate(array.shape) if not is_short(n)]
+    short = isinstance(array, Map) or (isinstance(array, Reduce) and all(map(is_short, array.reduced)))
     return short and len(long) > 1 and _is_outer(array.elements[-1], array.domain, long)
 
 

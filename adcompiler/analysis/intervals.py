@@ -224,9 +224,11 @@ def _scaled(atom: Element) -> tuple[Element, Element] | None:
 
 
 def _quotient(atom: Element) -> tuple[Element, Element] | None:
-    """An index and the size by which it is divided."""
+    """An index and the size, or the positive number, by which it is divided."""
     match atom:
         case Apply(op="floor_divide", args=(x, Size() as y)) if x.axes:
+            return x, y
+        case Apply(op="floor_divide", args=(x, Const(value=value) as y)) if x.axes and value > 0:
             return x, y
     return None
 
@@ -241,7 +243,11 @@ def _times(form: Linear, length: Element) -> Linear:
 
 def _over(form: Linear, size: Element) -> Linear | None:
     """The most that the quotient of an index below q times a size, the last of a loop that iterates, and that
-    size may be: q - 1."""
+    size may be: q - 1. The same for a number instead of a size."""
+    if isinstance(size, Const):
+        by = int(size.value)
+        whole = all(a is None or f % by == 0 for a, f in form.terms.items())
+        return Linear({a: f // by for a, f in form.terms.items()}) if whole else None
     for atom in form.atoms:
         match atom:
             case Apply(op="multiply", args=(q, last)) if last is size:

@@ -5,7 +5,8 @@ MOST_TERMS = 32
 
 MOST_ELEMENTS = 2**57  # elements of an axis: addresses in bytes stay below 2**63, so int64 cannot overflow
 
-SHORT_ITERATIONS = 16  # iterations of a loop that is written out in kernels; code grows with it
+# Iterations of a loop that is written out in kernels: fewer than a vector has lanes; code grows with it.
+SHORT_ITERATIONS = 7
 
 # The greatest size at which an expression that is evaluated at all sizes may change its slope: compile time.
 LAST_BREAK = 256

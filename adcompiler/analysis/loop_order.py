@@ -18,8 +18,8 @@ def is_short(length: Element) -> bool:
 
 
 def long_axes(array: Array) -> list[int]:
-    """The axes of the domain whose length is not constant."""
-    return [k for k, n in enumerate(array.domain) if not isinstance(n, Const)]
+    """The axes of the domain along which loops are not unrolled."""
+    return [k for k, n in enumerate(array.domain) if not is_short(n)]
 
 
 def loop_order(array: Array) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from adcompiler.ir.walk import elements_of
 from adcompiler.ops.rules.comparison import COMPARISON
 from adcompiler.ops.rules.piecewise import PIECEWISE
 from adcompiler.ops.rules.rounding import ROUNDING
+from adcompiler.passes.limits import MOST_COORDINATES
 
 CONTINUOUS = frozenset(("abs", "hypot", "copysign"))  # their derivatives say themselves what they compare
 DECISIONS = frozenset(entry.name for entry in (*COMPARISON, *PIECEWISE, *ROUNDING)) - CONTINUOUS
@@ -41,5 +42,6 @@ def is_repeatable(array: Array) -> bool:
     if is_extremum(array):
         return True
     return isinstance(array, Map) or (
-        isinstance(array, Reduce) and all(isinstance(n, Const) for n in array.reduced)
+        isinstance(array, Reduce)
+        and all(isinstance(n, Const) and n.value <= MOST_COORDINATES for n in array.reduced)
     )

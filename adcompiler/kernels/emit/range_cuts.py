@@ -116,11 +116,10 @@ class _Edge:
             return None
         # i + rest >= 0 holds from -rest on, and rest - i >= 0 before rest + 1.
         place = rest * -1 if step == 1 else rest + linear_constant(1)
-        if (near := _most(place)) is not None:
-            return _Edge(near, 0, step == 1)
-        if (near := _most(linear(loop.size) - place)) is not None:
-            return _Edge(0, near, step == -1)
-        return None
+        first, last = _most(place), _most(linear(loop.size) - place)
+        if first is not None and (last is None or first <= last):
+            return _Edge(first, 0, step == 1)
+        return None if last is None else _Edge(0, last, step == -1)
 
 
 def _most(distance: Linear) -> int | None:

@@ -282,7 +282,7 @@ def _holds_at(guard: Element, places: dict[int, Element]) -> bool | None:
 def _repeated(array: Reduce) -> Array:
     """A maximum or minimum without the reduced axes that its body does not depend on."""
     axes = range(array.rank, len(array.domain))
-    kept = [k for k in axes if k in array.body.axes or isinstance(array.domain[k], Const)]
+    kept = [k for k in axes if k in array.body.axes]
     if len(kept) == len(axes):
         return array
     body = substitute(array.body, {k: Index(array.rank + p) for p, k in enumerate(kept)})

@@ -69,11 +69,11 @@ class _Hoist(Rewriter):
         if isinstance(array, Contraction):
             known = _once(array)
             return with_elements(array, lambda es: tuple(_stored(e, array.domain, known) for e in es))
+        array = _over_places(array)
         if isinstance(array, Accumulate):
             array = _precomputed(array)
         if len(axes) < 2:
             return array
-        array = _over_places(array)
         order = self.orders[array] if array in self.orders else loop_order(array)
         hoisted = {frozenset(order[:depth]) for depth in range(len(order) + 1)}
         far = set(long_axes(array))

@@ -17,11 +17,11 @@ from math import inf
 from typing import Any
 
 from adcompiler.analysis.affine import linear, shifted
+from adcompiler.analysis.loop_order import long_axes
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import (
     Apply,
     Array,
-    Const,
     Contraction,
     Element,
     Func,
@@ -148,12 +148,12 @@ class _Inline(Rewriter):
         assert isinstance(read.array, Map)
         if read.array in self.kept:
             return False
-        if not read.axes and not all(isinstance(n, Const) for n in read.array.shape):
+        if not read.axes and long_axes(read.array):
             return True  # one element of many
         own = _points(read.array)
         indices = (i for i, n in zip(read.args, read.array.shape, strict=True) if not is_const(n, 1))
         plain = all(isinstance(shifted(i)[0], Index) for i in indices)
-        pairs = points < inf and sum(not isinstance(n, Const) for n in read.array.shape) > 1
+        pairs = points < inf and len(long_axes(read.array)) > 1
         cheap = not self.cost.get(read.array, True) and (plain or own >= points or _reads_one(read.array))
         return (cheap or (plain and (own >= points or pairs))) and not is_number(read.array)
 

@@ -621,7 +621,10 @@ class Function(Variables):
             return self.needs.hint('vectorize.enable", i1 false', 'unroll.disable"')
         if not (self.low_trips and self.depth) or loop.kind == "program":
             count = interleaving(loop.body)
-            return self.needs.hint(f'interleave.count", i32 {count}') if count else ""
+            hints = [f'interleave.count", i32 {count}'] if count else []
+            if is_constant(loop):  # LLVM would write out the loop before it vectorises
+                hints.append('unroll.disable"')
+            return self.needs.hint(*hints) if hints else ""
         free = are_unordered(loop, self.changing)
         wide = [f'vectorize.width", i32 {LOW_TRIP_LANES}'] if free else []
         return self.needs.hint(*wide, 'interleave.count", i32 1', 'unroll.disable"')
@@ -741,6 +744,12 @@ def interleaving(body: Sequence[Stmt]) -> int:
     parts = [s.value for s in body if isinstance(s, Assign)]
     cost = sum(isinstance(n, Binary | Call) for n in walk(*parts))
     return next((count for count, most in INTERLEAVED.items() if cost <= most), 1)
+
+
+def is_constant(loop: For) -> bool:
+    """Whether the number of iterations is a constant."""
+    ends = (loop.start, loop.stop)
+    return all(isinstance(n, Call) and n.name == "uint64" and isinstance(n.args[0], Literal) for n in ends)
 
 
 def divides(statement: Stmt) -> bool:

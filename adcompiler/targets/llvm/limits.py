@@ -20,6 +20,7 @@ INTERLEAVED = {4: 12, 2: 32}
 SHARING_BYTES = 1024  # bytes: rows at multiples of this map to at most four sets of the L1 cache
 MOST_STRIDE = 4  # elements from one lane to the next in vectors that are loaded whole: each is a load of one
 MOST_MASKED_STRIDE = 2  # the same where lanes may be inactive: each load needs a mask of its own
+LEAST_DIVISOR = 8  # constant divisor of a counter from which it is counted in strips: a vector of numbers
 MOST_INLINED = 64  # operations of a function that is inlined: code
 
 HIGHEST_LEVEL = 3  # of LLVM's optimisation: time to compile

@@ -31,6 +31,7 @@ from adcompiler.loopir.nodes import (
 from adcompiler.loopir.rewrite import Rewriter
 from adcompiler.loopir.short_loops import has_loops
 from adcompiler.loopir.walk import read_by, statements
+from adcompiler.targets.llvm.limits import LEAST_DIVISOR
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def quotients(loop: For) -> dict[Quotient, list[Binary]]:
     if has_loops(loop.body) or any(isinstance(s, Invoke | Break | Return) for s in inside):
         return found
     nodes = [n for s in inside for n in read_by(s) if isinstance(n, Binary) and n.op in ("//", "%")]
-    nodes = [n for n in nodes if not isinstance(n.right, Literal)]
+    nodes = [n for n in nodes if not isinstance(n.right, Literal) or n.right.value >= LEAST_DIVISOR]
     if nodes:
         outside = Iteration(loop)
         for node in nodes:

@@ -72,3 +72,18 @@ def test_each_strip_divides_once(name: str, count: int) -> None:
     f = adc.compile(source(name))
     f(X, 7, 30)
     assert f.show("llvm").count(" sdiv ") == count
+
+
+@pytest.mark.parametrize(("divisor", "strips"), [(3, False), (12, True), (16, True)])
+def test_a_constant_divisor_has_strips_longer_than_a_vector(divisor: int, strips: bool) -> None:
+    text = source("two axes").replace("// k", f"// {divisor}").replace("% k", f"% {divisor}")
+    f, slow = (adc.compile(text, backend=backend) for backend in ("cpu", "numpy"))
+    for count in (0, 1, divisor, 30, 40):
+        assert f(X, 7, count) == pytest.approx(slow(X, 7, count), rel=1e-12)
+    assert ("%strip" in f.show("llvm")) == strips
+
+
+def test_a_loop_of_constant_length_is_vectorised_before_it_is_written_out() -> None:
+    f = adc.compile("def f(X: f64[n, 20], b: f64[20]):\n    return [sum(X[i] * b) for i in range(n)]")
+    assert f(X[:, :20], X[0, :20]) == pytest.approx(X[:, :20] @ X[0, :20], rel=1e-12)
+    assert "llvm.vector.reduce.fadd" in f.show("llvm")
