@@ -107,6 +107,8 @@ _FORMATS: dict[Dtype, str] = {"bool": "<?", "i64": "<q", "f32": "<f", "f64": "<d
 def const(value: int | float | bool, dtype: Dtype) -> Const:
     """A constant of `dtype`, rounded or wrapped as NumPy converts it."""
     if dtype == "i64" and isinstance(value, int):
+        if (known := _SMALL.get(value)) is not None:
+            return known
         value = (value + 2**63) % 2**64 - 2**63
     try:
         return Const(dtype, struct.pack(_FORMATS[dtype], value))
@@ -114,6 +116,9 @@ def const(value: int | float | bool, dtype: Dtype) -> Const:
         number = value if isinstance(value, float) else math.copysign(math.inf, value > 0 or -1)
         with np.errstate(all="ignore"):
             return Const(dtype, np.asarray(number).astype(NUMPY[dtype].newbyteorder("<")).tobytes())
+
+
+_SMALL = {n: Const("i64", struct.pack("<q", n)) for n in (-1, 0, 1, 2)}  # most constants are one of these
 
 
 class Index(Element):

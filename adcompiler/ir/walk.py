@@ -196,15 +196,26 @@ def substitute(
     element: Element, indices: Mapping[int, Element], memo: dict[Element, Element] | None = None
 ) -> Element:
     """`element` with `Index(k)` replaced by `indices[k]`; axes without an entry stay."""
-    if all(isinstance(i, Index) and i.axis == k for k, i in indices.items()):
+    if not element.axes or all(isinstance(i, Index) and i.axis == k for k, i in indices.items()):
         return element
     memo = {} if memo is None else memo
-    for e in postorder((element,), lambda e: () if e in memo or not e.axes else e.args):
+    stack = [element]
+    while stack:
+        e = stack[-1]
         if e not in memo:
             if isinstance(e, Index):
                 memo[e] = indices.get(e.axis, e)
+            elif not e.axes:
+                memo[e] = e
             else:
-                memo[e] = e if not e.axes else with_args(e, tuple(memo[a] for a in e.args))
+                args = e.args
+                pending = [a for a in args if a not in memo]
+                if pending:
+                    pending.reverse()
+                    stack += pending
+                    continue
+                memo[e] = with_args(e, tuple([memo[a] for a in args]))
+        stack.pop()
     follow(memo)
     return memo[element]
 

@@ -348,6 +348,13 @@ class Counted:
         return "length" if is_computed(size) or size.axes else lengths(self.func, (size,))[0]
 
 
+class _Unnamed(Counted):
+    """Counts of which nothing is printed."""
+
+    def named(self, size: Element) -> str:
+        return ""
+
+
 class Time(NamedTuple):
     """The nominal nanoseconds of a program, and those of its operations outside products alone, without what
     a nest computes again."""
@@ -371,7 +378,7 @@ def predicted_time(made: Scheduled) -> Callable[[Sequence[int]], Time]:
 
     def time(sizes: Sequence[int]) -> Time:
         labels: defaultdict[Array, str] = defaultdict(lambda: str(len(labels)))
-        counted = Counted(made.func, labels, sizes, {})
+        counted = _Unnamed(made.func, labels, sizes, {})
         usual = [item for item in made.schedule.body if not is_exceptional(item.needed)]
         works = [counted.item(item) for item in usual]
         again = sum(_arithmetic(work.again) for work in works) * CHEAP_NANOSECONDS

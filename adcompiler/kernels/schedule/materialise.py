@@ -86,12 +86,14 @@ def _repeated(task: Task, stored: Collection[Array]) -> Iterator[Part]:
     """The operations over all axes of an array, operands first, and those over some that are stored."""
     if not task.order or any(map(is_computed, task.array.domain)):
         return
-    ranks = {array.rank for array in stored}
+    ranks, whole = {array.rank for array in stored}, frozenset(task.order)
+    memos: dict[tuple[int, ...], dict[Element, Element]] = {}
     for e in elements_of(task.array.elements):
         if not isinstance(e, Apply | Select) or not e.axes:
             continue
-        part = Part(e, tuple(axis for axis in task.order if axis in e.axes))
-        if e.axes == set(task.order) or (len(e.axes) in ranks and rows.separate(task.array, part) in stored):
+        part = Part(e, tuple([axis for axis in task.order if axis in e.axes]))
+        memo = memos.setdefault(part.axes, {})
+        if e.axes == whole or (len(e.axes) in ranks and rows.separate(task.array, part, memo) in stored):
             yield part
 
 

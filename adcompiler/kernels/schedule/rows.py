@@ -37,15 +37,11 @@ class Part(NamedTuple):
         """Its axes in a separate array."""
         return {axis: Index(p) for p, axis in enumerate(self.axes)}
 
-    @property
-    def own(self) -> Element:
-        """The element of a separate array."""
-        return substitute(self.element, self.places)
 
-
-def separate(array: Array, part: Part) -> Map:
-    """A part of an array as an array of its own."""
-    return Map(tuple(array.domain[axis] for axis in part.axes), part.own)
+def separate(array: Array, part: Part, memo: dict[Element, Element] | None = None) -> Map:
+    """A part of an array as an array of its own. Parts with the same axes may share a `memo`."""
+    own = substitute(part.element, part.places, memo)
+    return Map(tuple([array.domain[axis] for axis in part.axes]), own)
 
 
 class Use(NamedTuple):
@@ -95,8 +91,7 @@ def uses(
                 continue
             memos: dict[tuple[int, ...], dict[Element, Element]] = {}
             for part in parts(task):
-                own = substitute(part.element, part.places, memos.setdefault(part.axes, {}))
-                there = Map(tuple(task.array.domain[axis] for axis in part.axes), own)
+                there = separate(task.array, part, memos.setdefault(part.axes, {}))
                 found.setdefault(there, []).append(Use(k, task, part))
     return found
 

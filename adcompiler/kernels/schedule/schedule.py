@@ -396,7 +396,8 @@ class _Placer:
 
 def _loops_of_both(task: Task, reader: Task, read: Read) -> int:
     """The number of loops around a task and a reader in which an iteration reads what it computes."""
-    own = [substitute(i, reader.index) is kept for i, kept in zip(read.args, task.kept, strict=True)]
+    index = reader.index
+    own = [substitute(i, index) is kept for i, kept in zip(read.args, task.kept, strict=True)]
     if not all(same for axis, same in enumerate(own) if axis not in task.order):
         return 0
     depth = task.first_reduced

@@ -114,6 +114,7 @@ class Task:
     where: tuple[Element, ...] = ()  # what holds at the places of a map that are read
     known: Conditions = ALWAYS  # what holds in the loop being written
     _elements: dict[object, tuple[Element, ...]] = field(default_factory=dict, repr=False)
+    _index: dict[tuple[int, ...], dict[int, Element]] = field(default_factory=dict, repr=False)
 
     @property
     def arrays(self) -> tuple[Array, ...]:
@@ -129,12 +130,15 @@ class Task:
         return self.array.op if isinstance(self.array, Reduce) else None
 
     @property
-    def index(self) -> dict[int, Element]:
+    def index(self) -> Mapping[int, Element]:
         """The loop variable of each axis of the domain; the loops of tiles have the numbers of axes."""
         if isinstance(self.array, Contraction):
             return dict(enumerate(identity(self.array.domain)))
-        found: dict[int, Element] = {k: const(0, "i64") for k in range(len(self.array.domain))}
-        return found | {k: Index(loop.number) for k, loop in zip(self.order, self.loops, strict=True)}
+        numbers = tuple([loop.number for loop in self.loops])
+        if numbers not in self._index:
+            first: dict[int, Element] = dict.fromkeys(range(len(self.array.domain)), const(0, "i64"))
+            self._index[numbers] = first | dict(zip(self.order, map(Index, numbers), strict=True))
+        return self._index[numbers]
 
     @property
     def elements(self) -> tuple[Element, ...]:
@@ -145,8 +149,8 @@ class Task:
         return self._elements[key]
 
     def _substituted(self) -> tuple[Element, ...]:
-        memo: dict[Element, Element] = {}
-        found = tuple(substitute(e, self.index, memo) for e in self.array.elements)
+        index, memo = self.index, dict[Element, Element]()
+        found = tuple(substitute(e, index, memo) for e in self.array.elements)
         found = assume(found, join(self.needed, self.known))
         if self.ensured and self.op is not None:
             return (*found[:-1], without(self.op, found[-1], self.ensured))
@@ -184,19 +188,21 @@ class Task:
     def guards(self) -> list[Element]:
         """The conditions outside of which the task has nothing to compute, in terms of loop variables."""
         if self.op is None:
-            return [substitute(c, self.index) for c in self.where]
+            index = self.index
+            return [substitute(c, index) for c in self.where]
         return conditions(self.op, self.elements[-1])
 
     def named(self, names: Mapping[Node, str]) -> dict[Element, str]:
         """The names of the array's elements, in terms of loop variables."""
-        memo: dict[Element, Element] = {}
+        index, memo = self.index, dict[Element, Element]()
         found = [e for e in elements_of(self.array.elements) if e in names]
-        return {substitute(e, self.index, memo): names[e] for e in found}
+        return {substitute(e, index, memo): names[e] for e in found}
 
     @property
     def kept(self) -> tuple[Element, ...]:
         """The indices of the element that the current iteration computes."""
-        return tuple(self.index[k] for k in range(self.array.rank))
+        index = self.index
+        return tuple([index[k] for k in range(self.array.rank)])
 
     @property
     def first_reduced(self) -> int:

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from adcompiler.targets.llvm.limits import MOST_MASKED_STRIDE, MOST_STRIDE
+from adcompiler.targets.llvm.module_text import parts as module_parts
 
 BYTES = {"double": 8, "float": 4, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "ptr": 8}
 _VALUE = r"(%[\w.$-]+|%\"[^\"]*\"|splat \(\w+ [^)]*\)|<[^>]*>|\w+)"
@@ -44,7 +45,7 @@ def strided(text: str) -> tuple[str, frozenset[str]]:
     if "@llvm.masked.gather" not in text:
         return text, frozenset()
     parts, changed = list[str](), set[str]()
-    for part in re.split(r"^(?=define )|(?<=^}\n)", text, flags=re.MULTILINE):
+    for part in module_parts(text):
         made = _Function(part).text() if "@llvm.masked.gather" in part else part
         if made is not part and (found := _FUNCTION.match(part)):
             changed.add(found[1])

@@ -24,6 +24,7 @@ from typing import Any
 from adcompiler.loopir.nodes import UnsupportedError
 from adcompiler.targets.llvm.libmvec import WIDEST
 from adcompiler.targets.llvm.limits import MOST_INLINED
+from adcompiler.targets.llvm.module_text import parts as module_parts
 from adcompiler.targets.llvm.strided_loads import strided
 from adcompiler.targets.llvm.values import BrokenModuleError
 from adcompiler.targets.llvm.vectormath.elementary import ELEMENTARY
@@ -41,6 +42,7 @@ _DECLARED = re.compile(rf"declare [a-z ]*{_VECTOR} @adc_(\w+)_v\d+f\d+\(")
 _CALL = re.compile(rf"  (\S+) = [a-z ]*call [a-z ]*{_VECTOR} @(_ZGVeN\w+)\((.*)\)[^)]*$")
 _ARGUMENT = re.compile(rf"{_VECTOR} (?:[a-z]+ )*{_OPERAND}(?:, |$)")
 _REPLACED = re.compile(rf" fdiv [a-z ]*{_VECTOR} |@llvm\.sqrt\.v|@adc_\w+_v|@_ZGVeN")
+_NAMED = (" fdiv ", "@llvm.sqrt.", "@adc_", "@_ZGV")  # what is looked at
 _DEFINED = re.compile(r"define [^\n]*?@([\w.$]+)\(")
 _APART = re.compile(r"(@adc_\w+_v\d+f\d+)\(")
 _PLACE = re.compile(r", !dbg !\d+")
@@ -53,7 +55,15 @@ SYMBOLS = {WIDEST.symbol(name, k.element): (name, k) for name in ELEMENTARY for 
 @cache
 def version() -> str:
     """What is another for other functions: machine code that is kept depends on them."""
-    names = ("second_pass", "inlined", "newton", "elementary", "approximation", "../strided_loads")
+    names = (
+        "second_pass",
+        "inlined",
+        "newton",
+        "elementary",
+        "approximation",
+        "../strided_loads",
+        "../module_text",
+    )
     files = (*(f"{name}.py" for name in names), "coefficients.json")
     return sha256(b"".join((Path(__file__).parent / f).read_bytes() for f in files)).hexdigest()
 
@@ -66,9 +76,13 @@ class Replaced:
         self.inlines = True
         self.lines: list[str] = []
         self.changed: set[str] = set()  # functions that LLVM shall look at again
-        for part in re.split(r"^(?=define )|(?<=^}\n)", text, flags=re.MULTILINE):
+        for part in module_parts(text):
             lines = part.split("\n")
-            self.inlines = sum(_REPLACED.search(line) is not None for line in lines) <= MOST_INLINED
+            if not any(one in part for one in _NAMED):
+                self.lines += lines
+                continue
+            replaced = (line for line in lines if any(one in line for one in _NAMED))
+            self.inlines = sum(_REPLACED.search(line) is not None for line in replaced) <= MOST_INLINED
             self.lines += [self.line(line) for line in lines]
             if _REPLACED.search(part) and (found := _DEFINED.match(part)):
                 self.changed.add(found[1])
