@@ -119,15 +119,23 @@ def shifted(element: Element) -> tuple[Element | None, int]:
     return element, 0
 
 
+def _is_kept(atom: Element) -> bool:
+    """Whether an atom is an index, or a quotient that strips of iterations keep: the number by which they
+    divide is a length."""
+    return isinstance(atom, Index) or (
+        isinstance(atom, Apply) and atom.op == "floor_divide" and not isinstance(atom.args[1], Const)
+    )
+
+
 def is_counter(element: Element) -> bool:
     """Whether loops count a number from iteration to iteration: it follows from indices and lengths, with
-    quotients and remainders of affine forms by the same number everywhere."""
+    quotients and remainders of affine forms by the same number everywhere, and of such quotients."""
     if element.dtype != "i64" or not element.axes:
         return False
     for e in elements_of((element,)):
         match e:
             case Apply(op="floor_divide" | "remainder", args=(x, y)):
-                if y.axes or any(a.axes and not isinstance(a, Index) for a in linear(x).atoms):
+                if y.axes or not all(_is_kept(a) for a in linear(x).atoms if a.axes):
                     return False
             case Apply(op="add" | "subtract" | "multiply" | "negative") | Index() | Size() | Const():
                 continue
