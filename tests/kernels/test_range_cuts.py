@@ -120,3 +120,32 @@ def test_the_inside_has_no_conditions():
         inside = [body for _, body in inside if " for " not in body]
         assert inside
         assert not any("select" in body or " if " in body for body in inside)
+
+
+CLOSEST = """
+def closest(points: f64[m, 2], polygon: f64[n, 2]):
+    total = 0.0
+    for k in range(m):
+        best = 1e30
+        for i in range(n):
+            j = i - 1 if i > 0 else n - 1
+            ex = polygon[j, 0] - polygon[i, 0]
+            ey = polygon[j, 1] - polygon[i, 1]
+            wx = points[k, 0] - polygon[i, 0]
+            wy = points[k, 1] - polygon[i, 1]
+            t = min(max((wx * ex + wy * ey) / (ex * ex + ey * ey), 0.0), 1.0)
+            best = min(best, (wx - t * ex)**2 + (wy - t * ey)**2)
+        total += best
+    return total
+"""
+
+
+def test_values_that_are_compared_have_the_same_bits_inside_and_near_the_ends():
+    """The smallest distance is found again by comparing, in a loop that is not cut in the same way."""
+    angle = np.sort(RNG.uniform(0, 2 * np.pi, 9))
+    polygon = np.stack([np.cos(angle), np.sin(angle)], 1)
+    points = RNG.uniform(-1.5, 1.5, (60, 2))
+    gradient = adc.grad(adc.compile(CLOSEST), "points")
+    found, source = gradient(points, polygon), gradient.show("kernel")
+    assert (np.abs(found).sum(1) > 0).all()
+    assert not re.search(r"[^_]\b(v\d+) \* \1\b", source.split("jit =")[1])  # each square is rounded

@@ -39,7 +39,7 @@ from adcompiler.kernels.schedule.schedule_tree import (
     is_divisible,
     tasks_of,
 )
-from adcompiler.kernels.schedule.strict_elements import uncontracted
+from adcompiler.kernels.schedule.strict_elements import uncontracted, uncontracted_here
 from adcompiler.loopir.nodes import (
     BLOCK,
     Access,
@@ -82,7 +82,7 @@ class Emitter(Statements):
         self.divides = divides
         func, buffers = made.func, made.buffers
         self.func, self.schedule = func, made.schedule
-        self.uncontracted = uncontracted(self.schedule)
+        self.uncontracted, self.separate = uncontracted(self.schedule)
         self.names = Names()
         self.sizes = tuple(self.names.fresh(name) for name in func.size_names)
         self.labels: dict[Array, str] = {}
@@ -416,6 +416,7 @@ class Emitter(Statements):
         before = {t: t.known for t, now in known.items() if t.known != now}
         for task in before:
             task.known = known[task]
+            self.uncontracted |= uncontracted_here(task, task in self.separate)
         writer.expect(e for t in before for e in t.elements)
         yield
         for task, outside in before.items():

@@ -20,13 +20,14 @@ from adcompiler.ops.decisions import is_repeatable
 from adcompiler.passes.algebra.strict import is_strict
 
 
-def uncontracted(made: Schedule) -> set[Element]:
-    """The elements of a program below the marks of strict values."""
+def uncontracted(made: Schedule) -> tuple[set[Element], set[Task]]:
+    """The elements of a program below the marks of strict values, and the tasks that compute nothing else."""
     tasks = list(_all_tasks(made))
     makers = {array: task for task in tasks for array in _given(task)}
     pending = [e for task in tasks for e in _elements(task) if is_strict(e)]
     found: set[Element] = set()
     done: set[Task] = set()
+    whole: set[Task] = set()
     while pending:
         below = [e for e in elements_of(pending) if e not in found]
         found.update(below)
@@ -41,7 +42,14 @@ def uncontracted(made: Schedule) -> set[Element]:
                 readers += (makers[a] for a in task.loop.operands if a in makers)
             elif is_repeatable(task.array):
                 pending += task.elements
-    return found
+                whole.add(task)
+    return found, whole
+
+
+def uncontracted_here(task: Task, whole: bool) -> set[Element]:
+    """Those of a task under the conditions that it knows now; all of its elements if `whole`."""
+    marked = (e for e in elements_of(task.elements) if is_strict(e))
+    return set(elements_of(task.elements if whole else marked))
 
 
 def _elements(task: Task) -> Iterable[Element]:
