@@ -303,7 +303,9 @@ class _Rows(Replace):
             return element.array.body
         places = [k for k, index in enumerate(element.args) if self.moves(index)]
         stepping = [k for k in places if self.steps(element.args[k])]
-        if not places or (stepping and self.length is None):
+        if self.length is None:  # there are no rows: the part of the array that all iterations read
+            places, stepping = [k for k in places if k not in stepping], []
+        if not places:
             return element
         rest = tuple(a for k, a in enumerate(element.args) if k not in places)
         if not stepping:

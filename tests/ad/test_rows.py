@@ -55,3 +55,29 @@ def test_an_iteration_does_not_go_over_the_row() -> None:
     body = list(takewhile(lambda line: line.startswith(" " * 8), back.splitlines()[1:]))
     assert body
     assert not any("for " in line for line in body)
+
+
+NEAREST = """
+def nearest(T: f64[n, m], x: f64[m]):
+    best = 1e30
+    for i in range(n):
+        r = 0.0
+        for j in range(m):
+            r += (x[j] - T[i, j])**2
+            if r > best:
+                break
+        best = min(best, r)
+    return best
+"""
+
+
+def test_a_row_that_an_inner_loop_reads_until_it_ends_is_a_row() -> None:
+    """The reverse loop collects one row in each iteration, and does not go over the table."""
+    f = adc.compile(NEAREST)
+    x = RNG.normal(size=12)
+    adc.check_grad(f, TABLE, x, order=2)
+    gradient = adc.grad(f)
+    gradient(TABLE, x)
+    loops = gradient.show("ir").partition("loop backward")[2]
+    assert "all %T" not in loops
+    assert "accumulate [n, m]" not in loops
