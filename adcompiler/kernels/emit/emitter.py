@@ -39,7 +39,7 @@ from adcompiler.kernels.schedule.schedule_tree import (
     is_divisible,
     tasks_of,
 )
-from adcompiler.kernels.schedule.strict_elements import uncontracted, uncontracted_here
+from adcompiler.kernels.schedule.strict_elements import uncontracted, uncontracted_in
 from adcompiler.loopir.nodes import (
     BLOCK,
     Access,
@@ -385,6 +385,7 @@ class Emitter(Statements):
         for task, ties in found.items():
             for indices, value in (at(task, loop.number, tie, ties) for tie in ties):
                 writer.expect((*indices, value))
+                self.uncontracted |= uncontracted_in((value,), task in self.separate)
                 self.put(writer, task.array, indices, value)
 
     def iterate(
@@ -416,7 +417,7 @@ class Emitter(Statements):
         before = {t: t.known for t, now in known.items() if t.known != now}
         for task in before:
             task.known = known[task]
-            self.uncontracted |= uncontracted_here(task, task in self.separate)
+            self.uncontracted |= uncontracted_in(task.elements, task in self.separate)
         writer.expect(e for t in before for e in t.elements)
         yield
         for task, outside in before.items():

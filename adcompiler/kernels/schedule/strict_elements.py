@@ -46,10 +46,11 @@ def uncontracted(made: Schedule) -> tuple[set[Element], set[Task]]:
     return found, whole
 
 
-def uncontracted_here(task: Task, whole: bool) -> set[Element]:
-    """Those of a task under the conditions that it knows now; all of its elements if `whole`."""
-    marked = (e for e in elements_of(task.elements) if is_strict(e))
-    return set(elements_of(task.elements if whole else marked))
+def uncontracted_in(elements: Iterable[Element], whole: bool) -> set[Element]:
+    """Those among elements that a task computes in one place, such as those that conditions leave there; all
+    of them if `whole`."""
+    found = elements_of(tuple(elements))
+    return set(found if whole else elements_of(tuple(e for e in found if is_strict(e))))
 
 
 def _elements(task: Task) -> Iterable[Element]:
