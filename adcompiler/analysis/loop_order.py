@@ -7,9 +7,10 @@ from itertools import pairwise
 
 from adcompiler.analysis.affine import linear, shifted
 from adcompiler.analysis.limits import SHORT_ITERATIONS
-from adcompiler.ir.nodes import Accumulate, Array, Const, Element, Index, Input, Read, Reduce, is_const
+from adcompiler.ir.nodes import Accumulate, Apply, Array, Const, Element, Index, Input, Read, Reduce, is_const
 from adcompiler.ir.walk import elements_of, is_computed
 from adcompiler.ops.costs import is_costly
+from adcompiler.passes.limits import MOST_REPEATED
 
 
 def is_short(length: Element) -> bool:
@@ -98,22 +99,39 @@ def _hoisting(
 ) -> tuple[int, ...]:
     """`order` with the axes of loop-invariant parts first, so that inner loops do not repeat them.
 
-    Such a part is costly and over two axes or more, or is an array of pairs that the loops can contract; axes
-    of a program's loop around the array do not count. The outermost axis remains an axis of the result, if it
-    has any: else each block needs an array of partial sums. The innermost axis remains one that accesses have
-    last, if there is one, except those within such parts; and no more accesses may go against it than before:
-    parts that loops repeat become arrays (`passes/arrays/hoist.py`).
+    Such a part is costly or many operations, and over two axes or more, or is an array of pairs that the
+    loops can contract; axes of a program's loop around the array do not count. The outermost axis remains an
+    axis of the result, if it has any: else each block needs an array of partial sums. The innermost axis of
+    a loop that is not written out remains one that accesses have last, if there is one, except those within
+    such parts; and no more accesses may go against it than before: parts that loops repeat become arrays
+    (`passes/arrays/hoist.py`).
     """
     within = [(e, e.axes.intersection(order)) for e in elements_of(array.elements)]
+    work, long = _operations(array), {*long_axes(array)}
     parts = {axes for e, axes in within if 1 < len(axes) < len(order) and (_contracts(e) or is_costly(e))}
+    parts |= {axes for e, axes in within if len(axes & long) > 1 and long <= axes and work[e] > MOST_REPEATED}
     chain = sorted(parts, key=len)
     if not chain or any(not small <= large for small, large in pairwise(chain)):
         return tuple(order)
     better = sorted(order, key=lambda k: -sum(k in axes for axes in chain))
     inside = [axis for at, axis in votes if not _is_within(at, chain)]
-    contiguous = better[-1] in inside or order[-1] not in inside
-    contiguous = contiguous and _strided(array, better[-1]) <= _strided(array, order[-1])
+    new, old = (_innermost(array, axes) for axes in (better, order))
+    contiguous = new in inside or old not in inside
+    contiguous = contiguous and _strided(array, new) <= _strided(array, old)
     return tuple(better if contiguous and (not array.rank or better[0] < array.rank) else order)
+
+
+def _innermost(array: Array, order: Sequence[int]) -> int:
+    """The innermost axis whose loop is not written out, if there is one."""
+    return next((k for k in reversed(order) if not is_short(array.domain[k])), order[-1])
+
+
+def _operations(array: Array) -> dict[Element, int]:
+    """How many operations each element takes."""
+    found: dict[Element, int] = {}
+    for e in elements_of(array.elements):
+        found[e] = isinstance(e, Apply) + (0 if isinstance(e, Read) else sum(found[a] for a in e.args))
+    return found
 
 
 def _is_within(at: Sequence[Element], parts: Sequence[frozenset[int]]) -> bool:

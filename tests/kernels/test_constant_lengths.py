@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 
+import numpy as np
 import pytest
 
 import adcompiler as adc
@@ -74,3 +75,38 @@ def test_the_kernel_of_constant_lengths_has_the_loops_of_symbolic_lengths(name, 
         fixed = re.sub(rf"\b{size}\b", str(length), fixed)
     symbolic, constant = (written(text, LENGTHS, derivative) for text in (source, fixed))
     assert constant == symbolic
+
+
+COLOURS = """
+def f(x: f64[3, h, w], k: f64[o, 3, 3, 3], y: f64[o, h - 2, w - 2]):
+    total = 0.0
+    for a in range(o):
+        for i in range(h - 2):
+            for j in range(w - 2):
+                s = 0.0
+                for c in range(3):
+                    s += sum(x[c, i + u, j + v] * k[a, c, u, v] for u in range(3) for v in range(3))
+                total += (maximum(s, 0.0) - y[a, i, j])**2
+    return total
+"""
+
+
+def test_a_short_axis_that_would_repeat_a_sum_of_many_terms_is_innermost():
+    f = adc.compile(COLOURS)
+    lines = adc.grad(f, ("x", "k")).show("kernel").splitlines()
+    colours = [
+        n for n, line in enumerate(lines) if re.search(r"for i\d+ in range\(uint64\(0\), uint64\(3\)\)", line)
+    ]
+    assert colours
+    for n in colours:
+        depth = re.match(" *", lines[n]).end()
+        inside = lines[
+            n + 1 : next(k for k in range(n + 1, len(lines)) if re.match(" *", lines[k]).end() <= depth)
+        ]
+        assert not any("w" in line and "for " in line for line in inside)
+    rng = np.random.default_rng(0)
+    for o, h, w in (2, 9, 11), (1, 3, 3), (9, 8, 12):
+        args = rng.normal(size=(3, h, w)), rng.normal(size=(o, 3, 3, 3)), rng.normal(size=(o, h - 2, w - 2))
+        slow = adc.grad(adc.compile(COLOURS, backend="numpy"))(*args)
+        for one, other in zip(adc.grad(f)(*args), slow, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10)

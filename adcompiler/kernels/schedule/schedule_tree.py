@@ -278,8 +278,9 @@ class Loop:
         return task.loops.index(self) < task.first_reduced
 
     def switch(self, condition: Element, outer: frozenset[int]) -> Bound | None:
-        """The bound by which a condition enables the loop, if no reduction is initialised inside it."""
-        begun = not any(map(self.begins, self.tasks))
+        """The bound by which a condition enables the loop, if no reduction is initialised inside it. A short
+        loop is written out, often in vectors, which a branch would prevent."""
+        begun = not any(map(self.begins, self.tasks)) and not is_short(self.size)
         return switch(condition, outer) if begun else None
 
     def walk(self) -> Iterator[Loop]:
