@@ -3,6 +3,9 @@
 A delta is the one-hot direction of a Jacobian. It is first lifted to the top of a body, through the
 operations that are linear in it: off the diagonal a derivative is known to be zero, whatever its factors. The
 sum then has one term, if d is inside the axis.
+
+A sum over axes of a scatter is the scatter without these axes: what is added at table[i, place[i]] and then
+summed over i is added at total[place[i]].
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from adcompiler.ir.nodes import (
     Func,
     Index,
     Map,
+    Read,
     Reduce,
     Select,
     Size,
@@ -71,6 +75,8 @@ class _Contract(Rewriter):
     def array(self, array: Array) -> Array:
         if isinstance(array, Accumulate) and array.rank:
             array = _shifted(array) if array.domain else _at_one_place(array)
+        if isinstance(array, Reduce) and array.op == "sum":
+            array = _scattered(array)
         while isinstance(array, Reduce) and (array.op == "sum" or _any(array)):
             tied = _contracted(array)
             if tied is None:
@@ -114,6 +120,32 @@ def _shifted(array: Accumulate) -> Array:
     body = mask(body, guard)
     reduced = tuple(array.domain[a] for a in others)
     return Reduce("sum", array.shape, reduced, body) if reduced else Map(array.shape, body)
+
+
+def _scattered(array: Reduce) -> Array:
+    """A sum over axes of a scatter as the scatter without these axes; anything else as it is."""
+    terms = [array.body]
+    while isinstance(terms[-1], Apply) and terms[-1].op == "add" and is_const(terms[-1].args[0], 0):
+        terms.append(terms[-1].args[1])  # a sum begins with 0 anyway
+    table = terms[-1]
+    if not isinstance(table, Read) or not isinstance(table.array, Accumulate) or not table.array.domain:
+        return array
+    scatter = table.array
+    at = {i.axis: k for k, i in enumerate(table.args) if isinstance(i, Index)}
+    if len(at) < len(table.args) or sorted(at) != list(range(len(array.domain))):
+        return array
+    if any(scatter.shape[k] is not array.domain[axis] for axis, k in at.items()):
+        return array
+    body = scatter.body
+    for axis in range(array.rank, len(array.domain)):
+        place, size = scatter.indices[at[axis]], scatter.shape[at[axis]]
+        if not (isinstance(place, Index) and scatter.domain[place.axis] is size):
+            body = mask(body, conjunction(_inside(place, size)))
+    if not array.rank:
+        return Reduce("sum", (), scatter.domain, body)
+    return Accumulate(
+        array.shape, scatter.domain, tuple(scatter.indices[at[k]] for k in range(array.rank)), body
+    )
 
 
 def _lifted(delta: Select, value: Element) -> Element:
