@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from adcompiler.ir.nodes import Func
 from adcompiler.passes.algebra.canonical import canonical
-from adcompiler.passes.algebra.decide import decide
+from adcompiler.passes.algebra.decide import alternatives, decide
 from adcompiler.passes.algebra.eliminate import eliminate
 from adcompiler.passes.algebra.expand import expand
 from adcompiler.passes.algebra.factor import factor
@@ -45,7 +45,7 @@ SIMPLIFY: tuple[Pass, ...] = (
 )
 OPTIMISE: tuple[Pass, ...] = (
     *(inline_rules, searches, accumulators, strict, pick),
-    *(fold, prune, inline, contract, transpose, fold, prune),
+    *(alternatives, prune, inline, contract, transpose, fold, prune),
 )
 PREPARE: tuple[Pass, ...] = (
     expand,

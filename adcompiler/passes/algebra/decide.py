@@ -36,7 +36,7 @@ from adcompiler.ir.nodes import (
     select,
 )
 from adcompiler.ir.origins import follow
-from adcompiler.ir.walk import elements_of, operands, rewrite, with_args, with_elements
+from adcompiler.ir.walk import elements_of, operands, postorder, rewrite, with_args, with_elements
 from adcompiler.ops.build import apply
 from adcompiler.passes.algebra.fold import Fold
 from adcompiler.passes.limits import MOST_FACTS
@@ -47,6 +47,12 @@ COMPARISONS = frozenset((*OPPOSITE, "equal"))
 def decide(func: Func) -> Func:
     """The same program, without conditions, minima and maxima of integers that ranges decide."""
     return Decide().func(func)
+
+
+def alternatives(func: Func) -> Func:
+    """The same of arrays in which a condition on places has alternatives, such as all parts of an axis; other
+    arrays are only folded."""
+    return _Alternatives().func(func)
 
 
 class Decide(Fold):
@@ -73,11 +79,19 @@ class Decide(Fold):
         found: dict[Element, Element] = {}
         for e in elements_of(elements):
             made = with_args(e, tuple(found[a] for a in e.args)) if e.args else e
-            if _is_open(made) or (isinstance(made, Select) and _is_conjunction(made.guard)):
+            several = isinstance(made, Select) and _is_conjunction(made.guard)
+            if several or _is_open(made) or _is_alternative(made):
                 made = _Here(ranges, [*around, *_facts(under[e], found)]).simpler(made)
             found[e] = self.element(made) if made is not e else made
         follow(found)
         return tuple(found[e] for e in elements)
+
+
+class _Alternatives(Decide):
+    def array(self, array: Array) -> Array:
+        if any(map(_is_alternative, elements_of(array.elements))):
+            return super().array(array)
+        return Fold.array(self, array)
 
 
 class _Here:
@@ -111,8 +125,40 @@ class _Here:
             return const(False, "bool")
         return reduce(partial(apply, "logical_and"), parts) if parts else const(True, "bool")
 
+    def disjunction(self, made: Element) -> Element:
+        """Conditions of which one suffices, each as it is where the others do not hold. Those of all parts of
+        an axis hold together at every point."""
+        parts = list(dict.fromkeys(operands(made, "logical_or")))
+        if len(parts) > MOST_FACTS:
+            return made
+        for _ in range(len(parts)):
+            before = list(parts)
+            for part in before:
+                others = [p for p in parts if p is not part]
+                facts = [fact for other in others for fact in facts_of(apply("logical_not", other))]
+                if part not in parts or not facts:
+                    continue
+                own = _Here(self.ranges, [*facts, *self.facts]).condition(part)
+                if is_const(own, True):
+                    return own
+                parts = [own if p is part else p for p in parts if p is not part or not is_const(own, False)]
+                parts = list(dict.fromkeys(parts))
+            if parts == before:
+                break
+        if parts == operands(made, "logical_or"):
+            return made
+        return reduce(partial(apply, "logical_or"), parts) if parts else const(False, "bool")
+
+    def condition(self, made: Element) -> Element:
+        """A simpler form of a conjunction, or of a comparison of integers."""
+        if _is_conjunction(made):
+            return self.conjunction(made)
+        return self.decided(made) if isinstance(made, Apply) and _is_open(made) else made
+
     def decided(self, made: Apply) -> Element:
         """A simpler form of an integer operation or of a comparison of integers."""
+        if made.op == "logical_or":
+            return self.disjunction(made)
         if made.op in ("minimum", "maximum"):
             x, y = made.args
             less, more = (x, y) if made.op == "minimum" else (y, x)
@@ -159,6 +205,16 @@ def _is_open(element: Element) -> bool:
     if element.op in COMPARISONS or element.op in ("minimum", "maximum"):
         return True
     return element.op in ("add", "subtract") and not any(isinstance(a, Const | Index) for a in element.args)
+
+
+def _is_alternative(element: Element) -> bool:
+    """Whether an element says that one of several conditions on places holds."""
+    return isinstance(element, Apply) and element.op == "logical_or" and any(map(_is_open, _parts(element)))
+
+
+def _parts(condition: Element) -> list[Element]:
+    """The conditions that one is made of."""
+    return postorder((condition,), lambda e: e.args if e.dtype == "bool" else ())
 
 
 def _is_conjunction(element: Element) -> bool:

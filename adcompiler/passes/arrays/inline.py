@@ -96,6 +96,7 @@ class _Inline(Rewriter):
             points, elements = _points(array), elements_of(array.elements)
             reads = [e for e in elements if isinstance(e, Read)]
             dear = [e for e in reads if self.cost.get(e.array)]
+            yield from (e.array for e in dear if e.array in found.results and _points(e.array) < points)
             for read in dear:
                 moves = [shifted(i) for i in read.args]
                 if all(isinstance(i, Index) for i, _ in moves):
