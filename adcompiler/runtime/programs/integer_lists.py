@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from adcompiler.errors import Error
+from adcompiler.errors import DtypeError, Error
 from adcompiler.ir.types import Dtype
 from adcompiler.pytree.kinds import ArgType, Types
 from adcompiler.pytree.structures import arrays_in
@@ -84,8 +84,8 @@ def _with_floats(types: Types, lower: Callable[[Types], Any]) -> Types:
         for k in sorted(lists):
             if fits(frozenset({k})) is None:
                 return typed(types, frozenset({k}))
-        # Of the attempt that came further. An error about a whole loop has the line of its range.
-        raise max(also, refused, key=lambda error: error.line or 0)
+        # Of the attempt that came further: on one line, an error that is not about types.
+        raise max(refused, also, key=lambda error: (error.line or 0, not isinstance(error, DtypeError)))
     integers = lists
     for k in sorted(lists):
         if fits(integers - {k}) is None:
