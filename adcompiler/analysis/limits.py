@@ -7,6 +7,7 @@ MOST_ELEMENTS = 2**57  # elements of an axis: addresses in bytes stay below 2**6
 
 # Iterations of a loop that is written out in kernels: fewer than a vector has lanes; code grows with it.
 SHORT_ITERATIONS = 7
+MOST_THAT_FOLD = 16  # the same if it compares its counter, as in blocks of a Jacobian: most of it folds
 
 # The greatest size at which an expression that is evaluated at all sizes may change its slope: compile time.
 LAST_BREAK = 256

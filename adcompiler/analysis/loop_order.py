@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from adcompiler.analysis.affine import linear, shifted
-from adcompiler.analysis.limits import SHORT_ITERATIONS
+from adcompiler.analysis.limits import MOST_THAT_FOLD, SHORT_ITERATIONS
+from adcompiler.analysis.predicates import COMPARISONS
 from adcompiler.ir.nodes import Accumulate, Apply, Array, Const, Element, Index, Input, Read, Reduce, is_const
 from adcompiler.ir.walk import elements_of, is_computed
 from adcompiler.ops.costs import is_costly
@@ -16,6 +17,15 @@ from adcompiler.passes.limits import MOST_REPEATED
 def is_short(length: Element) -> bool:
     """Whether a loop of this length is unrolled."""
     return isinstance(length, Const) and length.value <= SHORT_ITERATIONS
+
+
+def is_written_out(array: Array, axis: int) -> bool:
+    """Whether a loop along an axis of an array is unrolled, also because it compares its counter."""
+    length = array.domain[axis]
+    if is_short(length) or not isinstance(length, Const) or length.value > MOST_THAT_FOLD:
+        return is_short(length)
+    operations = (e for e in elements_of(array.elements) if isinstance(e, Apply) and axis in e.axes)
+    return any(e.op in COMPARISONS for e in operations)
 
 
 def long_axes(array: Array) -> list[int]:

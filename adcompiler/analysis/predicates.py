@@ -18,6 +18,7 @@ OPPOSITE = {  # what holds where a comparison does not
     "less": "greater_equal", "less_equal": "greater", "greater": "less_equal", "greater_equal": "less",
     "not_equal": "equal",
 }  # fmt: skip
+COMPARISONS = frozenset((*OPPOSITE, "equal"))
 MIRRORED = {  # a comparison with its operands exchanged
     "less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal",
 }  # fmt: skip

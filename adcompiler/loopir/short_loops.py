@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from adcompiler.analysis.limits import SHORT_ITERATIONS
+from adcompiler.analysis.limits import MOST_THAT_FOLD, SHORT_ITERATIONS
 from adcompiler.lazy import WeakMemo
 from adcompiler.loopir.limits import MOST_ITERATIONS, MOST_LOW_TRIPS, MOST_NODES, MOST_NODES_THAT_FOLD
 from adcompiler.loopir.nodes import Call, Compare, For, Function, If, Literal, Node, Stmt, Var, While
@@ -34,12 +34,12 @@ def _short(loop: For) -> range | None:
             start=Call(name="uint64", args=(Literal(value=int(first)),)),
             stop=Call(name="uint64", args=(Literal(value=int(stop)),)),
             body=body,
-        ) if stop - first <= SHORT_ITERATIONS:
-            found = range(first, stop)
-            folds = len(found) * _iterations(body) <= MOST_ITERATIONS and _compares(body, axis)
-            return (
-                found if len(found) * _size(body) <= (MOST_NODES_THAT_FOLD if folds else MOST_NODES) else None
-            )
+        ) if stop - first <= MOST_THAT_FOLD:
+            found, asks = range(first, stop), _compares(body, axis)
+            if len(found) <= SHORT_ITERATIONS or asks:
+                folds = asks and len(found) * _iterations(body) <= MOST_ITERATIONS
+                nodes = MOST_NODES_THAT_FOLD if folds else MOST_NODES
+                return found if len(found) * _size(body) <= nodes else None
     return None
 
 

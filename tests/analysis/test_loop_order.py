@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from adcompiler.analysis.loop_order import loop_order
+from adcompiler.analysis.loop_order import is_written_out, loop_order
 from adcompiler.ir.nodes import Element, Index, is_const
 from adcompiler.ir.textform.reader import parse_func
 from adcompiler.ir.walk import rewrite, with_elements
@@ -46,3 +46,23 @@ def test_parts_that_change_with_the_iterations_of_a_loop_around() -> None:
 def _iteration(element: Element) -> Element:
     """The number of an iteration in place of 7."""
     return Index(-1) if is_const(element, 7) else element
+
+
+@pytest.mark.parametrize(
+    ("length", "body", "written"),
+    [
+        ("7", "%x[i]", True),
+        ("8", "%x[i]", False),
+        ("11", "select(j == 3, %x[i], 0.0)", True),  # a row of a Jacobian
+        ("17", "select(j == 3, %x[i], 0.0)", False),
+        ("m", "select(j == 3, %x[i], 0.0)", False),
+        ("11", "select(i == 3, f64(j), 0.0)", False),
+    ],
+)
+def test_which_loops_are_written_out(length: str, body: str, written: bool) -> None:
+    func = parse_func(
+        f"func @f(%x: f64[n], %y: f64[m]) -> (%z: f64[n, {length}]) {{\n"
+        f"  %z = array (i < n, j < {length}) {{ {body} }}\n}}\n"
+    )
+    (array,) = func.roots
+    assert is_written_out(array, 1) == written

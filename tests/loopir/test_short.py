@@ -25,10 +25,12 @@ def statement(text: str, n: object) -> Stmt:
 
 
 def test_more_is_written_out_where_most_of_it_folds() -> None:
-    long = "".join(f"    v{k} = a[k] * {k}.0 + v{k}\n" for k in range(120))
-    assert short(statement(SUM + long, 7)) is None
-    assert short(statement(ASKING + long, 7)) == range(7)
-    assert short(statement(ASKING + long, 8)) is None
+    long = "".join(f"    v{k} = a[k] * {k}.0 + v{k}\n" for k in range(50))
+    assert short(statement(SUM, 7)) == range(7)
+    assert short(statement(SUM, 8)) is None
+    assert short(statement(SUM + long * 3, 7)) is None
+    assert short(statement(ASKING + long, 16)) == range(16)
+    assert short(statement(ASKING + long, 17)) is None
 
 
 def test_not_where_there_are_many_iterations_of_it() -> None:

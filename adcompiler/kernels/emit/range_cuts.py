@@ -18,7 +18,7 @@ from adcompiler.analysis.affine import Linear, linear, linear_constant
 from adcompiler.analysis.intervals import facts_of, lowest
 from adcompiler.analysis.loop_order import is_short
 from adcompiler.analysis.predicates import MIRRORED, Conditions
-from adcompiler.ir.nodes import Accumulate, Apply, Element, Index, Map, Read, Reduce
+from adcompiler.ir.nodes import Accumulate, Apply, Const, Element, Index, Map, Read, Reduce
 from adcompiler.ir.walk import elements_of
 from adcompiler.kernels.emit.writer import Writer, axis_name
 from adcompiler.kernels.limits import MOST_EDGE, MOST_INNER_ELEMENTS, MOST_OUTER_ELEMENTS
@@ -70,7 +70,8 @@ class Cut:
 
 
 def cut(writer: Writer, loop: Loop) -> Cut | None:
-    """How to cut a loop; None if no condition would be known inside."""
+    """How to cut a loop; None if no condition would be known inside, or the inside were less than half of the
+    loop."""
     if loop.bounds or is_short(loop.size) or not all(map(_is_plain, loop.tasks)) or _is_large(loop):
         return None
     outer = frozenset(one.number for one in (*writer.around, *writer.loops))
@@ -83,7 +84,9 @@ def cut(writer: Writer, loop: Loop) -> Cut | None:
         first, last = max(first, edge.first), max(last, edge.last)
         if condition is not None:
             known[condition] = edge.holds
-    return Cut(first, last, tuple(known.items())) if first or last else None
+    if not (first or last) or (isinstance(loop.size, Const) and 2 * (first + last) > loop.size.value):
+        return None
+    return Cut(first, last, tuple(known.items()))
 
 
 def _is_large(loop: Loop) -> bool:

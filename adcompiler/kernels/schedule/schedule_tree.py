@@ -7,7 +7,7 @@ from dataclasses import field
 from itertools import groupby
 
 from adcompiler.analysis.affine import linear, shifted
-from adcompiler.analysis.loop_order import is_short
+from adcompiler.analysis.loop_order import is_short, is_written_out
 from adcompiler.analysis.predicates import (
     ALWAYS,
     MIRRORED,
@@ -213,7 +213,7 @@ class Task:
 
     def has_loops(self, depth: int) -> bool:
         """Whether there are loops inside the one at a depth, except short ones, which are unrolled."""
-        return not all(is_short(self.array.domain[k]) for k in self.order[depth + 1 :])
+        return not all(is_written_out(self.array, k) for k in self.order[depth + 1 :])
 
     @property
     def dropped(self) -> frozenset[int]:

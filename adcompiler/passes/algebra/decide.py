@@ -21,7 +21,7 @@ from adcompiler.analysis.intervals import (
     never_negative,
     up_to,
 )
-from adcompiler.analysis.predicates import OPPOSITE, Conditions, needed_under, stated
+from adcompiler.analysis.predicates import COMPARISONS, Conditions, needed_under, stated
 from adcompiler.ir.nodes import (
     Apply,
     Array,
@@ -40,8 +40,6 @@ from adcompiler.ir.walk import elements_of, operands, postorder, rewrite, with_a
 from adcompiler.ops.build import apply
 from adcompiler.passes.algebra.fold import Fold
 from adcompiler.passes.limits import MOST_FACTS
-
-COMPARISONS = frozenset((*OPPOSITE, "equal"))
 
 
 def decide(func: Func) -> Func:
