@@ -25,4 +25,7 @@ CLIFFS: dict[str, Exceptions] = {
         "gradient": (6.4, "what is stored and what is selected is saved for each step and price")
     },
     "attention": {"strides": (4, CONTRACTED)},
+    "knowledge-graph": {
+        "gradient": (7.9, "short axes are written out, also where a condition makes them zero")
+    },
 }
