@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from adcompiler.analysis.affine import linear, shifted
 from adcompiler.analysis.limits import MOST_THAT_FOLD, SHORT_ITERATIONS
 from adcompiler.analysis.predicates import COMPARISONS
-from adcompiler.ir.nodes import Accumulate, Apply, Array, Const, Element, Index, Input, Read, Reduce, is_const
+from adcompiler.ir.nodes import (
+    Accumulate,
+    Apply,
+    Array,
+    Const,
+    Element,
+    Index,
+    Input,
+    Read,
+    Reduce,
+    Select,
+    is_const,
+)
 from adcompiler.ir.walk import elements_of, is_computed
 from adcompiler.ops.costs import is_costly
 from adcompiler.passes.limits import MOST_REPEATED
@@ -117,9 +129,11 @@ def _hoisting(
     (`passes/arrays/hoist.py`).
     """
     within = [(e, e.axes.intersection(order)) for e in elements_of(array.elements)]
-    work, long = _operations(array), {*long_axes(array)}
-    parts = {axes for e, axes in within if 1 < len(axes) < len(order) and (_contracts(e) or is_costly(e))}
-    parts |= {axes for e, axes in within if len(axes & long) > 1 and long <= axes and work[e] > MOST_REPEATED}
+    long = {*long_axes(array)}
+    repeated = [(e, axes) for e, axes in within if 1 < len(axes) < len(order)]
+    parts = {axes for e, axes in repeated if _contracts(e) or is_costly(e)}
+    if len(long) > 1:
+        parts |= {axes for e, axes in repeated if long <= axes and takes_more(e, MOST_REPEATED)}
     chain = sorted(parts, key=len)
     if not chain or any(not small <= large for small, large in pairwise(chain)):
         return tuple(order)
@@ -136,12 +150,10 @@ def _innermost(array: Array, order: Sequence[int]) -> int:
     return next((k for k in reversed(order) if not is_short(array.domain[k])), order[-1])
 
 
-def _operations(array: Array) -> dict[Element, int]:
-    """How many operations each element takes."""
-    found: dict[Element, int] = {}
-    for e in elements_of(array.elements):
-        found[e] = isinstance(e, Apply) + (0 if isinstance(e, Read) else sum(found[a] for a in e.args))
-    return found
+def takes_more(part: Element, most: int) -> bool:
+    """Whether computing a part takes more than `most` operations that depend on axes."""
+    operations = (e for e in elements_of((part,)) if e.axes and isinstance(e, Apply | Select))
+    return sum(1 for _ in islice(operations, most + 1)) > most
 
 
 def _is_within(at: Sequence[Element], parts: Sequence[frozenset[int]]) -> bool:

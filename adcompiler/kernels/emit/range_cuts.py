@@ -70,8 +70,8 @@ class Cut:
 
 
 def cut(writer: Writer, loop: Loop) -> Cut | None:
-    """How to cut a loop; None if no condition would be known inside, or the inside were less than half of the
-    loop."""
+    """How to cut a loop; None if no condition would be known inside, or the inside were less than half of a
+    loop of constant length."""
     if loop.bounds or is_short(loop.size) or not all(map(_is_plain, loop.tasks)) or _is_large(loop):
         return None
     outer = frozenset(one.number for one in (*writer.around, *writer.loops))

@@ -48,7 +48,7 @@ def decide(func: Func) -> Func:
 
 
 def alternatives(func: Func) -> Func:
-    """The same of arrays in which a condition on places has alternatives, such as all parts of an axis; other
+    """The program, decided where a condition on places has alternatives, such as all parts of an axis; other
     arrays are only folded."""
     return _Alternatives().func(func)
 

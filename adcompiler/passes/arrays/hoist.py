@@ -18,11 +18,10 @@ loads fill vector registers; strided loads took five times as long.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import islice
 
 from adcompiler.analysis.affine import is_counter, linear, linear_constant
 from adcompiler.analysis.intervals import never_negative
-from adcompiler.analysis.loop_order import long_axes, loop_order
+from adcompiler.analysis.loop_order import long_axes, loop_order, takes_more
 from adcompiler.ir.nodes import (
     Accumulate,
     Apply,
@@ -35,7 +34,6 @@ from adcompiler.ir.nodes import (
     Input,
     Map,
     Read,
-    Select,
     Shape,
     is_const,
 )
@@ -180,9 +178,7 @@ def _once(array: Array) -> dict[Element, bool]:
 def _is_work(part: Element, long: int) -> bool:
     """Whether computing a part over some long axes takes longer than reading it, though no operation is
     costly."""
-    most = MOST_REPEATED_PAIRS if long > 1 else MOST_REPEATED
-    operations = (e for e in elements_of((part,)) if long and e.axes and isinstance(e, Apply | Select))
-    return sum(1 for _ in islice(operations, most + 1)) > most
+    return long > 0 and takes_more(part, MOST_REPEATED_PAIRS if long > 1 else MOST_REPEATED)
 
 
 def _is_ready(part: Element) -> bool:
