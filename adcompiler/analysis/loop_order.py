@@ -45,6 +45,11 @@ def long_axes(array: Array) -> list[int]:
     return [k for k, n in enumerate(array.domain) if not is_short(n)]
 
 
+def natural_order(array: Array) -> tuple[int, ...]:
+    """The axes of the domain in order, without those of length 1."""
+    return tuple(k for k, n in enumerate(array.domain) if not is_const(n, 1))
+
+
 def loop_order(array: Array) -> tuple[int, ...]:
     """The axes of the domain, outermost first: those of the access with most axes in their order, the rest
     after them, and innermost the axis that most accesses have last, so that they are contiguous.
@@ -53,7 +58,7 @@ def loop_order(array: Array) -> tuple[int, ...]:
     only tells which axis is contiguous. If the length of the reduction's array is known only when the kernel
     runs, blocks have no partial arrays: an axis of the result comes first.
     """
-    axes = [k for k, n in enumerate(array.domain) if not is_const(n, 1)]
+    axes = natural_order(array)
     own = array.indices if isinstance(array, Accumulate) else tuple(map(Index, range(array.rank)))
     places = [_along(own, array)]
     places += [_along(e.args, e.array) for e in elements_of(array.elements) if isinstance(e, Read)]

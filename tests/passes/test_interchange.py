@@ -65,6 +65,17 @@ OUTER = {
       %m = reduce min (i < n | l < k) { %y[i, l] }
       %s = reduce sum (l < k, a < d | i < n) { select(%y[i, l] == %m[i], %x[i, a] - %w[l, a], 0.0) }
     }""",
+    # Where the functions of one axis become an array, most reads that are left have the other axis last.
+    "gates": """
+    func @gates(%x: f64[n, d], %w: f64[d, k], %v: f64[d, k], %u: f64[d, d]) -> (%s: f64[k, d]) {
+      %y = reduce sum (i < n, l < k | a < d) { %x[i, a] * %w[a, l] }
+      %z = reduce sum (i < n, l < k | a < d) { %x[i, a] * %v[a, l] }
+      %p = reduce sum (i < n, a < d | b < d) { %x[i, b] * %u[b, a] }
+      %q = reduce sum (i < n, a < d | b < d) { %x[i, b] * %u[a, b] }
+      %s = reduce sum (l < k, a < d | i < n) {
+        tanh(%y[i, l]) * exp(%z[i, l]) * %y[i, l] * (cos(%p[i, a]) * sin(%q[i, a]) * %x[i, a])
+      }
+    }""",
 }
 INTERCHANGED = {"both": BOTH, "normalised": NORMALISED, "extremum": EXTREMUM}
 REFUSED = {
@@ -149,6 +160,13 @@ def test_other_sums_stay_as_they_are(name):
     assert not (func.interchanged and shares(func))
 
 
+@pytest.mark.parametrize("name", OUTER)
+def test_interchanged_sums_are_added_to_in_the_order_of_memory(name):
+    made = scheduled(interchanged(OUTER[name]))
+    (task,) = (t for t in made.schedule.tasks if t.array is made.func.results[-1])
+    assert task.order == (2, 0, 1)
+
+
 def test_lengths_decide():
     assert pays((LONGEST_SUM, FEWEST_OUTER_ITERATIONS))
     assert not pays((LONGEST_SUM + 1, FEWEST_OUTER_ITERATIONS))
@@ -212,13 +230,24 @@ def f(x: f64[n, d], w: f64[k, d], u: f64[d, d]):
     y = [[tanh(sum(x[i, b] * u[b, a] for b in range(d))) for a in range(d)] for i in range(n)]
     return sum(min(sum((y[i, a] - w[j, a])**2 for a in range(d)) for j in range(k)) for i in range(n))
 """
-SOURCES = {"layers": LAYERS, "centroids": CENTROIDS}
+# The weights of the last layer multiply functions of several products, as do their gradients.
+GATES = """
+def f(x: f64[n, d], w: f64[d, k], v: f64[d, k], u: f64[k, d]):
+    z = tanh(x @ w) * tanh(x @ v)
+    y = tanh(z @ u + x)
+    return sum((y @ w) * (y @ v))
+"""
+SOURCES = {"layers": LAYERS, "centroids": CENTROIDS, "gates": GATES}
 D, K = 6, 9
 
 
 def given(name, n, dtype=np.float64):
     rng = np.random.default_rng(n)
-    shapes = ((n, D), (D, K), (K, K), K) if name == "layers" else ((n, D), (K, D), (D, D))
+    shapes = {
+        "layers": ((n, D), (D, K), (K, K), K),
+        "centroids": ((n, D), (K, D), (D, D)),
+        "gates": ((n, D), (D, K), (D, K), (K, D)),
+    }[name]
     return [rng.standard_normal(shape).astype(dtype) for shape in shapes]
 
 

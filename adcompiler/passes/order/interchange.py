@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from adcompiler.analysis.loop_order import is_short, loop_order
+from adcompiler.analysis.loop_order import is_short, loop_order, natural_order
 from adcompiler.analysis.predicates import conditions
 from adcompiler.ir.nodes import Array, Element, Func, Index, Map, Read, Reduce
 from adcompiler.ir.types import is_float
@@ -60,8 +60,9 @@ def interchange(func: Func, outer: bool = True) -> Func:
 
 
 def interchanged_order(array: Array) -> tuple[int, ...]:
-    """The loop order of an interchanged sum: its kept axes are innermost."""
-    return tuple(sorted(loop_order(array), key=lambda k: k < array.rank))
+    """The loop order of an interchanged sum: its kept axes are innermost, in the order of memory, because the
+    innermost loop adds to them. It does not depend on accesses, which later passes change."""
+    return tuple(sorted(natural_order(array), key=lambda k: k < array.rank))
 
 
 def pays(lengths: Sequence[int]) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from adcompiler.analysis.demand import needed, read_whole
-from adcompiler.analysis.loop_order import long_axes, loop_order
+from adcompiler.analysis.loop_order import long_axes, loop_order, natural_order
 from adcompiler.analysis.predicates import conditions
 from adcompiler.analysis.regions import EVERYWHERE, Region, where
 from adcompiler.ir.loop import Loop
@@ -94,12 +94,7 @@ def pays(lengths: Sequence[int]) -> bool:
 
 def across_order(array: Array, lanes: int) -> tuple[int, ...]:
     """The loop order of an array with lanes along an axis."""
-    return (*(k for k in long_order(array) if k != lanes), lanes)
-
-
-def long_order(array: Array) -> tuple[int, ...]:
-    """The axes of a domain in order, without those of length 1."""
-    return tuple(k for k, n in enumerate(array.domain) if n is not const(1, "i64"))
+    return (*(k for k in natural_order(array) if k != lanes), lanes)
 
 
 def _sides(array: Array) -> frozenset[int]:
