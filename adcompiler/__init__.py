@@ -50,14 +50,14 @@ if TYPE_CHECKING:
     from adcompiler.fit.nlp import nlp
     from adcompiler.fit.roots import root
     from adcompiler.runtime.programs.recycling import recycle
-    from adcompiler.targets.cpu.threads import get_num_threads, set_num_threads
+    from adcompiler.targets.threads import get_num_threads, set_num_threads
 
 __version__ = "0.1.0"
 
 _MODULES = ("dask", "fit", "optim", "tape", "torch")  # public names that are modules
 _NEEDS = {"torch": "torch"}  # those that load with a library only
 _HOMES = {
-    "adcompiler.targets.cpu.threads": ("get_num_threads", "set_num_threads"),
+    "adcompiler.targets.threads": ("get_num_threads", "set_num_threads"),
     "adcompiler.interop": ("dask", "torch"),
     "adcompiler": ("fit", "optim", "tape"),
     "adcompiler.api.compile": ("compile", "function", "load"),

@@ -34,7 +34,7 @@ from adcompiler.kernels.emit import block_partition as cuts
 from adcompiler.runtime.programs import call_lengths
 from adcompiler.targets.buffers import POOL
 from adcompiler.targets.cpu import compiled as cpu
-from adcompiler.targets.llvm.runtime import jit as machine
+from adcompiler.targets.llvm.runtime.machine_code import host
 
 _libc = ctypes.CDLL(None)
 _libc.mmap.restype = ctypes.c_void_p
@@ -90,7 +90,7 @@ def guarded(value: Any) -> Any:
 @contextmanager
 def guard_zones() -> Iterator[None]:
     """Kernels that are compiled, and called, inside have guards around all memory that they know of."""
-    machine._host()  # which tells LLVM the functions of Python
+    host()  # which tells LLVM the functions of Python
     own = {name: llvm.address_of_symbol(name) for name in ("PyMem_RawMalloc", "PyMem_RawFree")}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(POOL, "empty", empty)

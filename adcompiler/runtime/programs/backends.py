@@ -18,7 +18,7 @@ from adcompiler.passes.arrays.copy_aliased import copy_aliased
 from adcompiler.passes.pipeline import OPTIMISE, run
 from adcompiler.targets.buffers import Into, put
 from adcompiler.targets.cpu.kernels import KernelSelector
-from adcompiler.targets.cpu.threads import checked
+from adcompiler.targets.threads import checked
 
 
 class Executable(Protocol):
@@ -61,7 +61,9 @@ class _Interpreted:
 
 def _cpu(func: Func, precise: bool = False, threads: int | None = None, **alternatives: Any) -> Executable:
     from adcompiler.targets.cpu.targets import Cpu
+    from adcompiler.targets.llvm.runtime.jit import get_ready
 
+    get_ready()
     return KernelSelector(Cpu(precise, threads), func, **alternatives)
 
 

@@ -30,8 +30,8 @@ from adcompiler.runtime.reports.explain import again, saved
 from adcompiler.runtime.reports.reasons import Circumstances, circumstances, reasons
 from adcompiler.targets.cpu.compiled import CpuKernel
 from adcompiler.targets.cpu.kernels import kernel_at
-from adcompiler.targets.cpu.threads import get_num_threads
 from adcompiler.targets.cpu.timed import Timed, fastest
+from adcompiler.targets.threads import get_num_threads
 
 PREFIXES = (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
 

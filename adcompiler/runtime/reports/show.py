@@ -86,7 +86,7 @@ def _llvm(f: Traceable, types: Types, wrt: Any) -> str:
     from adcompiler.loopir.nodes import UnsupportedError
     from adcompiler.targets.cpu.compiled import CpuKernel
     from adcompiler.targets.llvm.runtime.entry import translated
-    from adcompiler.targets.llvm.runtime.jit import optimised
+    from adcompiler.targets.llvm.runtime.machine_code import optimised
 
     func = run((*OPTIMISE, *KERNEL), f._trace(types).func)
     kernel = CpuKernel(scheduled(func), f._backend.startswith("cpu-precise"))

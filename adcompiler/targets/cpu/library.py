@@ -22,7 +22,7 @@ from adcompiler.targets.c.functions import CFile
 from adcompiler.targets.c.helpers import helper_lines
 from adcompiler.targets.cpu.compiled import CpuKernel
 from adcompiler.targets.llvm.runtime.entry import for_words
-from adcompiler.targets.llvm.runtime.jit import object_code
+from adcompiler.targets.llvm.runtime.machine_code import object_code
 
 # What machine code calls, other than the C library. It calls no matrix products: lengths choose those.
 SHIMS = """\

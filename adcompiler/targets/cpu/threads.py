@@ -1,56 +1,15 @@
-"""The number of threads that share the blocks of a kernel, and the pool's workers
-(`llvm/runtime/pool.py`)."""
+"""The workers that share the blocks of kernels (`llvm/runtime/pool.py`)."""
 
 from __future__ import annotations
 
 import ctypes
-import operator
 import os
-import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from adcompiler.errors import Error
-from adcompiler.frames import public
 from adcompiler.targets.limits import MOST_THREADS
-
-_REMEDY = f"pass an integer from 1 to {MOST_THREADS}"
-
-
-@public
-def set_num_threads(count: int) -> None:
-    """Set the number of threads that share long loops, including the calling thread.
-
-    Results have the same bits for any number. The default is the environment variable ADC_NUM_THREADS, else
-    the number of processors that the process may use. `adc.compile(..., threads=n)` sets it for one function.
-    Raises Error if `count` is not an integer from 1 to 1024.
-    """
-    _STATE.chosen = checked(count)
-
-
-@public
-def get_num_threads() -> int:
-    """The number of threads that share long loops, unless a function has its own number.
-
-    Raises Error if the environment variable ADC_NUM_THREADS is not an integer from 1 to 1024.
-    """
-    if _STATE.chosen is None:
-        _STATE.chosen = _from_environment()
-    return _STATE.chosen
-
-
-def checked(count: Any, what: str = "") -> int:
-    """A number of threads; Error if it is invalid."""
-    try:
-        number = 0 if isinstance(count, bool) else operator.index(count)
-    except TypeError:
-        number = 0
-    if not 1 <= number <= MOST_THREADS:
-        raise Error(f"{what}{count!r} is not a number of threads", remedy=_REMEDY)
-    return number
+from adcompiler.targets.threads import get_num_threads, without_signals
 
 
 def region(wanted: int | None = None) -> tuple[int, int]:
@@ -62,18 +21,10 @@ def region(wanted: int | None = None) -> tuple[int, int]:
     return (_STATE.launch, count) if _STATE.launch and count > 1 else (0, 1)
 
 
-def _from_environment() -> int:
-    if given := os.environ.get("ADC_NUM_THREADS"):
-        return checked(int(given) if given.strip().isdecimal() else given, "ADC_NUM_THREADS=")
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return min(allowed or 1, MOST_THREADS)
-
-
 class _State:
     """The state of the pool in this process."""
 
     def __init__(self) -> None:
-        self.chosen: int | None = None
         self.workers = 0  # requested; fewer run if the system has no more
         self.launch = 0
         self.lock = threading.Lock()
@@ -85,7 +36,7 @@ class _State:
             if made is None:
                 self.workers = MOST_THREADS  # not supported here: kernels run on one thread
                 return
-            with _without_signals():
+            with without_signals():
                 while self.workers < workers:
                     made.start()
                     self.workers += 1
@@ -124,19 +75,6 @@ def _functions() -> _Functions | None:
     except BrokenModuleError as error:
         report("the thread pool", error)
         return None
-
-
-@contextmanager
-def _without_signals() -> Iterator[None]:
-    """Threads started inside leave signals to Python's threads."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 _STATE = _State()

@@ -90,6 +90,7 @@ class Module:
         self.definitions = {f.name: f for f in functions}
         self.needs = needs or Needs()
         self.compiled: dict[str, str] = {}
+        self.regions: list[str] = []  # functions that run ranges of blocks
         self.asking: set[str] = set()  # functions that may give up
         self.words: dict[str, int] = {}  # the numbers of the words that hold the parameters of `run`
         vectors = self.needs.vectors
@@ -131,6 +132,7 @@ class Module:
         parts = [p for v in known.values() for p in v.parts]
         name = f"share{len(self.compiled)}"
         self.compiled[name] = ""
+        self.regions.append(name)
         inside = self.function(name)
         for k, kept in enumerate(("words", "context")):
             inside.lines.append(f"%{kept} = load ptr, ptr {inside.slot('%data', k)}")

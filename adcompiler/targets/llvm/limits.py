@@ -23,6 +23,8 @@ MOST_MASKED_STRIDE = 2  # the same where lanes may be inactive: each load needs 
 LEAST_DIVISOR = 8  # constant divisor of a counter from which it is counted in strips: a vector of numbers
 MOST_INLINED = 64  # operations of a function that is inlined: code
 
+# Characters of a module of LLVM IR that is compiled apart, by another thread: about 0.1 s to compile.
+PART_CHARACTERS = 1 << 15
 HIGHEST_LEVEL = 3  # of LLVM's optimisation: time to compile
 MOST_LIBRARIES = 16  # libraries of a linker, which retains 10 KB for each: memory
 MOST_WORDS = 256  # words of a kernel, and of a fast path's outputs: a table on the stack

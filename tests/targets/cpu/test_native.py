@@ -300,7 +300,7 @@ def fill(_):  # floats lie where a description of a function was given back
 
 
 def forgotten():
-    function = machine._callable(machine._doors(), machine.METH_FASTCALL, b"", None, held := [])
+    function = machine._callable(machine._FIXED.fast_path, machine.METH_FASTCALL, b"", None, held := [])
     watched.append(weakref.ref(array := np.zeros(1), fill))
     held += [late := [array], last := [function]]
     late.append(late)

@@ -11,7 +11,7 @@ from ops.rules.accuracy import CASES, points, ulps
 import adcompiler as adc
 from adcompiler.targets.llvm.libmvec import WIDEST, vectors
 from adcompiler.targets.llvm.runtime.entry import translated
-from adcompiler.targets.llvm.runtime.jit import optimised
+from adcompiler.targets.llvm.runtime.machine_code import optimised
 from adcompiler.targets.llvm.vectormath.approximation import COEFFICIENTS
 from adcompiler.targets.llvm.vectormath.elementary import ELEMENTARY
 

@@ -1,10 +1,11 @@
-"""A module of LLVM IR in parts."""
+"""A module of LLVM IR in parts, and as modules that can be compiled apart."""
 
 from __future__ import annotations
 
 import pytest
 
-from adcompiler.targets.llvm.module_text import parts
+from adcompiler.targets.llvm import module_text
+from adcompiler.targets.llvm.module_text import divided, parts
 
 ONE, TWO = "define i64 @one() {\nstart:\n  ret i64 1\n}\n", "define void @two() #0 {\n  ret void\n}\n"
 CASES = {
@@ -19,3 +20,38 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_functions_are_parts(case):
     assert parts("".join(CASES[case])) == CASES[case]
+
+
+HEAD = "@llvm.used = appending global [1 x ptr] [ptr @kept]\ndeclare double @llvm.sqrt.f64(double)\n"
+KEPT = "define internal double @kept(double %x) {\nret double %x\n}\n"
+COMMON = "define internal i64 @common(i64 %x) {\nret i64 %x\n}\n"
+FIRST = "define internal i1 @first(i64 %x) noinline {\n%y = call i64 @common(i64 %x)\nret i1 true\n}\n"
+SECOND = "define internal i1 @second(i64 %x) noinline {\n%y = call i1 @first(i64 %x)\nret i1 %y\n}\n"
+ENTRY = "define i64 @entry(i64 %x) {\n%y = call i64 @go(ptr @second, i64 %x)\nret i64 %y\n}\n"
+GO = "define internal i64 @go(ptr %f, i64 %x) {\nret i64 %x\n}\n"
+TAIL = '!0 = !{!"of a loop"}\n'
+
+
+def test_modules_have_what_they_call_and_declare_what_is_apart(monkeypatch):
+    monkeypatch.setattr(module_text, "PART_CHARACTERS", 1)
+    text = "".join([HEAD, KEPT, COMMON, FIRST, SECOND, GO, ENTRY, TAIL])
+    first, second = (f.replace("define internal", "define") for f in (FIRST, SECOND))
+    declared = "declare i1 @first(i64 %x) noinline\n", "declare i1 @second(i64 %x) noinline\n"
+    head = HEAD + TAIL
+    assert {frozenset(parts(one)) for one in divided(text, ("first", "second"))} == {
+        frozenset([head, KEPT, COMMON, first]),
+        frozenset([head + declared[0], KEPT, second]),
+        frozenset([head + declared[1], KEPT, GO, ENTRY]),
+    }
+
+
+def test_short_functions_stay_together(monkeypatch):
+    text = "".join([HEAD, KEPT, COMMON, FIRST, SECOND, GO, ENTRY, TAIL])
+    assert divided(text, ("first", "second")) == [text]
+    monkeypatch.setattr(module_text, "PART_CHARACTERS", len(COMMON + FIRST + KEPT + "."))
+    assert len(divided(text, ("first", "second"))) == 2
+
+
+def test_a_module_without_functions_apart_is_whole(monkeypatch):
+    monkeypatch.setattr(module_text, "PART_CHARACTERS", 1)
+    assert divided(ENTRY + GO, ()) == [ENTRY + GO]

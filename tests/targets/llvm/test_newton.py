@@ -9,7 +9,7 @@ import pytest
 import adcompiler as adc
 from adcompiler.targets.llvm.libmvec import vectors
 from adcompiler.targets.llvm.runtime.entry import translated
-from adcompiler.targets.llvm.runtime.jit import optimised
+from adcompiler.targets.llvm.runtime.machine_code import optimised
 
 found = vectors()
 longest = pytest.mark.skipif(

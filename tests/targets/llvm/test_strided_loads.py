@@ -9,10 +9,11 @@ import pytest
 
 import adcompiler as adc
 from adcompiler.targets.llvm.limits import MOST_STRIDE
+from adcompiler.targets.llvm.passes import parsed
 from adcompiler.targets.llvm.runtime.entry import translated
-from adcompiler.targets.llvm.runtime.jit import optimised
+from adcompiler.targets.llvm.runtime.machine_code import optimised
 from adcompiler.targets.llvm.strided_loads import loads, strided
-from adcompiler.targets.llvm.vectormath.second_pass import _is_possible, parsed
+from adcompiler.targets.llvm.vectormath.second_pass import _is_possible
 
 GATHER = "@llvm.masked.gather"
 wide = pytest.mark.skipif(not _is_possible(), reason="this processor has no AVX-512")

@@ -16,7 +16,7 @@ from adcompiler.loopir.intrinsics import FUNCTIONS
 from adcompiler.targets.llvm import libmvec as vectormath
 from adcompiler.targets.llvm.libmvec import vectors
 from adcompiler.targets.llvm.runtime.entry import translated
-from adcompiler.targets.llvm.runtime.jit import optimised
+from adcompiler.targets.llvm.runtime.machine_code import optimised
 from adcompiler.targets.llvm.vectormath.elementary import ELEMENTARY
 
 FLOATS = (np.float64, np.float32)

@@ -8,7 +8,7 @@ from functools import cache
 from typing import NamedTuple
 
 from adcompiler.targets.llvm.runtime.entry import KernelSource, translated
-from adcompiler.targets.llvm.runtime.jit import assembled
+from adcompiler.targets.llvm.runtime.machine_code import assembled
 
 _PLACE = re.compile(r"\s+\.loc\s+\d+\s+(\d+)")
 _LABEL = re.compile(r"([\w.$]+):")

@@ -47,12 +47,13 @@ class Param(NamedTuple):
 
 class Code(NamedTuple):
     """A module of LLVM IR, the C library functions it calls, and its exported functions. The loops of a
-    `plain` one are as they shall run, so LLVM only cleans up."""
+    `plain` one are as they shall run, so LLVM only cleans up. The functions `apart` may be compiled apart."""
 
     text: str
     externals: frozenset[str]
     functions: Sequence[str]
     plain: bool = False
+    apart: Sequence[str] = ()
 
 
 class KernelSource(NamedTuple):
@@ -90,7 +91,9 @@ def translated(source: KernelSource, contiguous: bool) -> Code:
     packed = _packed(module, source, parts, f"{linkage}i1 @packed")
     entry = _entry(module, source, results, contiguous)
     exported = ("entry", "packed") if contiguous else ("entry",)
-    return Code(module.text(f"{packed}\n{entry}"), frozenset(module.needs.externals), exported)
+    return Code(
+        module.text(f"{packed}\n{entry}"), frozenset(module.needs.externals), exported, apart=module.regions
+    )
 
 
 def _entry(

@@ -6,30 +6,30 @@ import ctypes
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache, lru_cache, partial
 from itertools import count
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from adcompiler import store
 from adcompiler.errors import Error
-from adcompiler.lazy import cached_property
+from adcompiler.lazy import Memo, cached_property
 from adcompiler.loopir.nodes import Invoke, UnsupportedError
 from adcompiler.loopir.walk import statements
 from adcompiler.targets.llvm.blas import SYMBOLS
 from adcompiler.targets.llvm.instructions import POLL
 from adcompiler.targets.llvm.limits import HIGHEST_LEVEL, MOST_LIBRARIES
-from adcompiler.targets.llvm.runtime.entry import PYTHON, Code, KernelSource, translated
+from adcompiler.targets.llvm.runtime.entry import Code, KernelSource, translated
 from adcompiler.targets.llvm.runtime.gemm import gemm
 from adcompiler.targets.llvm.runtime.inline_cache import fast_path
+from adcompiler.targets.llvm.runtime.machine_code import host, objects
 from adcompiler.targets.llvm.runtime.polls import polls
 from adcompiler.targets.llvm.runtime.pool import pool as pool_code
 from adcompiler.targets.llvm.values import BrokenModuleError
-from adcompiler.targets.llvm.vectormath.second_pass import closed_by_errors, inlined, parsed, run, version
+from adcompiler.targets.threads import get_num_threads, without_signals
 
 METH_FASTCALL, METH_KEYWORDS = 0x80, 0x02
 CONTIGUOUS = ("library_matmul",)  # routines for contiguous arrays only
@@ -103,13 +103,7 @@ def report(name: str, error: BrokenModuleError | UnsupportedError) -> None:
 def guarded(table: bytes, general: Callable[..., Any], *held: Any) -> Callable[..., Any]:
     """The fast path of a kernel (`inline_cache.py`), with its table, the general path, and objects to keep
     alive."""
-    return _callable(_doors(), METH_FASTCALL | METH_KEYWORDS, table, general, *held)
-
-
-@cache
-def _doors() -> Any:
-    """The machine code shared by all fast_paths."""
-    return _loaded(fast_path())
+    return _callable(_FIXED.fast_path, METH_FASTCALL | METH_KEYWORDS, table, general, *held)
 
 
 def _library(source: KernelSource, contiguous: bool) -> Any:
@@ -130,28 +124,59 @@ def _callable(library: Any, flags: int, *held: Any) -> Callable[..., Any]:
     return function
 
 
-@cache
+class _Fixed:
+    """The machine code that all kernels share."""
+
+    @cached_property
+    def fast_path(self) -> Any:
+        """That of all fast paths."""
+        return _loaded(fast_path())
+
+    @cached_property
+    def pool(self) -> Any:
+        """The thread pool, which is never freed: threads sleep in it until the process ends."""
+        return keep_alive(linked(pool_code()))
+
+    @cached_property
+    def polls(self) -> Any:
+        """Polls, initialised with the main thread."""
+        library = keep_alive(_loaded(polls()))
+        settle = ctypes.CFUNCTYPE(None, ctypes.c_int64)(library["settle"])
+        settle(threading.main_thread().ident)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=lambda: settle(threading.get_ident()))
+        return library
+
+    @cached_property
+    def tiles(self) -> Memo[str, Any]:
+        """Tiles of matrix products by type, for the widest vectors of this processor."""
+        return Memo()
+
+    def tiles_of(self, kind: str) -> Any:
+        """Those of a type."""
+        return self.tiles.made(kind, lambda: keep_alive(_loaded(gemm(kind, _vector_bits()))))
+
+
+_FIXED = _Fixed()
+
+
 def pool() -> Any:
-    """The machine code of the thread pool, which is never freed: threads sleep in it until the process ends.
-    Raises UnsupportedError if the system has no such threads."""
-    return keep_alive(linked(pool_code()))
+    """The machine code of the thread pool. Raises UnsupportedError if the system has no such threads."""
+    return _FIXED.pool
 
 
 @cache
-def _polls() -> Any:
-    """The machine code of polls, initialised with the main thread."""
-    library = keep_alive(_loaded(polls()))
-    settle = ctypes.CFUNCTYPE(None, ctypes.c_int64)(library["settle"])
-    settle(threading.main_thread().ident)
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=lambda: settle(threading.get_ident()))
-    return library
+def get_ready() -> None:
+    """Begin to compile what most kernels need, in a thread, while the first one is planned."""
+    if get_num_threads() == 1:
+        return
+    with without_signals(), suppress(RuntimeError):  # no more threads
+        threading.Thread(target=_get_ready).start()
 
 
-@cache
-def _tiles(kind: str) -> Any:
-    """The machine code of tiles of matrix products of a type, for the widest vectors of this processor."""
-    return keep_alive(_loaded(gemm(kind, _vector_bits())))
+def _get_ready() -> None:
+    with suppress(UnsupportedError, BrokenModuleError):  # whoever needs it finds the reason
+        _FIXED.polls, _FIXED.pool  # noqa: B018
 
 
 def _vector_bits() -> int:
@@ -194,19 +219,20 @@ def _loaded(code: Code, own: Mapping[str, int] = MappingProxyType({})) -> Any:
     functions. `own` are the addresses of our functions that it calls."""
     from llvmlite import binding as llvm
 
-    host, number = _host(), next(_numbers)
+    number = next(_numbers)
     linker = _linker(number // MOST_LIBRARIES)  # a linker lets LLVM resolve symbols of the process
     outside = code.externals - {POLL} - SYMBOLS.keys()
     symbols = {name: llvm.address_of_symbol(name) for name in outside}
-    symbols |= {POLL: _polls()[POLL]} if POLL in code.externals else {}
-    symbols |= {name: _tiles(SYMBOLS[name])[name] for name in code.externals & SYMBOLS.keys()}
     if missing := sorted(name for name, address in symbols.items() if not address):
         raise UnsupportedError(f"the C library has no {', '.join(missing)}")
-    level = optimisation()
-    how = f"O{level}{' plain' * code.plain}"
-    content = store.kept(f"{host.name} {how}\n{code.text}", ".o", lambda: _compiled(code, level))
-    builder = llvm.JITLibraryBuilder().add_object_img(content).add_current_process()
-    for name, address in (symbols | host.python | dict(own)).items():
+    tiled = code.externals & SYMBOLS.keys()
+    contents = objects(code, [partial(_FIXED.tiles_of, kind) for kind in {SYMBOLS[name] for name in tiled}])
+    symbols |= {name: _FIXED.tiles_of(SYMBOLS[name])[name] for name in tiled}
+    symbols |= {POLL: _FIXED.polls[POLL]} if POLL in code.externals else {}
+    builder = llvm.JITLibraryBuilder().add_current_process()
+    for content in contents:
+        builder.add_object_img(content)
+    for name, address in (symbols | host().python | dict(own)).items():
         builder.import_symbol(name, address)
     for name in code.functions:
         builder.export_symbol(name)
@@ -228,149 +254,7 @@ def _linker(generation: int) -> Any:
     """
     from llvmlite import binding as llvm
 
-    host = _host()
+    here = host()
     return llvm.create_lljit_compiler(
-        host.machine(HIGHEST_LEVEL), use_jit_link=host.near, suppress_errors=True
+        here.machine(HIGHEST_LEVEL), use_jit_link=here.near, suppress_errors=True
     )
-
-
-def optimisation() -> int:
-    """LLVM's optimisation level: the environment variable ADC_OPT, from 0 (fast compilation) to 3 (fast code,
-    the default). Raises Error for other values."""
-    given = os.environ.get("ADC_OPT") or str(HIGHEST_LEVEL)
-    if given not in map(str, range(HIGHEST_LEVEL + 1)):
-        raise Error(f"ADC_OPT={given} is not an optimisation level", remedy=f"use 0 to {HIGHEST_LEVEL}")
-    return int(given)
-
-
-def _compiled(code: Code, level: int, native: bool = True) -> bytes:
-    """The machine code of a module of LLVM IR."""
-    made = _plain(code.text) if code.plain else optimised(code.text, native, level, native)
-    with made as module:
-        compiled: bytes = _builder(level, native)[0].emit_object(module)
-    return compiled
-
-
-def _plain(text: str) -> Any:
-    """A module of LLVM IR with values instead of variables, and nothing computed twice: a fifth of the time
-    of all of LLVM's passes."""
-    from llvmlite import binding as llvm
-
-    module, (_, builder) = parsed(text), _builder(HIGHEST_LEVEL)
-    with closed_by_errors(module):
-        passes = llvm.create_new_function_pass_manager()
-        passes.add_sroa_pass()
-        passes.add_simplify_cfg_pass()
-        passes.add_instruction_combine_pass()
-        run(passes, [f for f in module.functions if not f.is_declaration], builder)
-    return module
-
-
-def object_code(code: Code, native: bool) -> bytes:
-    """Machine code to link into a library: `native` is for this processor, else for any of its
-    architecture."""
-    _host()
-    return _compiled(code, optimisation(), native)
-
-
-def assembled(text: str) -> str:
-    """The assembly of a module of LLVM IR."""
-    level = optimisation()
-    with optimised(text, level=level) as module:
-        found: str = _builder(level)[0].emit_assembly(module)
-    return found
-
-
-@cache
-def _builder(level: int, native: bool = True) -> tuple[Any, Any]:
-    """The target machine and the pass builder, shared by all kernels because llvmlite leaks some of their
-    memory. Only one thread at a time calls each."""
-    from llvmlite import binding as llvm
-
-    machine = _host().machine(level) if native else _any_processor(level)
-    options = llvm.create_pipeline_tuning_options(speed_level=level)
-    options.slp_vectorization = False  # as in numba
-    return machine, llvm.create_pass_builder(machine, options)
-
-
-def _any_processor(level: int) -> Any:
-    """The target machine for all processors of this architecture."""
-    from llvmlite import binding as llvm
-
-    target = llvm.Target.from_default_triple()
-    return target.create_target_machine(opt=level, reloc="pic", codemodel="default")
-
-
-def optimised(text: str, second: bool = True, level: int = HIGHEST_LEVEL, native: bool = True) -> Any:
-    """A module of LLVM IR after LLVM's passes for this machine: both, or only the first."""
-    module, (_, builder) = parsed(text), _builder(level, native)
-    with closed_by_errors(module):
-        with _each_load_by_itself():
-            run(builder.getModulePassManager(), [module], builder)
-        return inlined(module, builder) if second else module
-
-
-@contextmanager
-def _each_load_by_itself() -> Iterator[None]:
-    """LLVM without one of its optimisations: else x[i + 1], which the next iteration reads as x[i], stays in
-    a register, and a stencil that calls functions is not vectorised. Other users of LLVM keep it."""
-    from llvmlite import binding as llvm
-
-    llvm.set_option("adcompiler", "-enable-load-in-loop-pre=false")
-    try:
-        yield
-    finally:
-        llvm.set_option("adcompiler", "-enable-load-in-loop-pre=true")
-
-
-class Host(NamedTuple):
-    """The maker of target machines for this processor by optimisation level, whether code and its constants
-    are close together, the addresses of Python's functions, and the name of processor and compilers."""
-
-    machine: Callable[[int], Any]
-    near: bool
-    python: dict[str, int]
-    name: str
-
-
-@cache
-def _host() -> Host:
-    import llvmlite
-    from llvmlite import binding as llvm
-
-    if ctypes.sizeof(ctypes.c_void_p) != 8:
-        raise UnsupportedError("addresses do not have 64 bits")
-    _wait_at_fork()
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    python = {name: _address(getattr(ctypes.pythonapi, name)) for name in PYTHON}
-    triple, cpu, features = llvm.get_process_triple(), llvm.get_host_cpu_name(), ""
-    with suppress(RuntimeError):  # not available on every system; then the CPU's name is enough
-        features = llvm.get_host_cpu_features().flatten()
-    # JITLink places code and its constants close together, so constants are read by relative addresses. LLVM
-    # has none for Windows.
-    near = "windows" not in triple
-    target = llvm.Target.from_triple(triple)
-    far = "static" if target.name.startswith("x86") else "default"
-    model = {"reloc": "pic", "codemodel": "small"} if near else {"reloc": far, "codemodel": "jitdefault"}
-
-    def machine(level: int) -> Any:
-        return target.create_target_machine(cpu=cpu, features=features, opt=level, jit=True, **model)
-
-    versions = f"llvmlite {llvmlite.__version__} {triple} {cpu} {features} {model} {version()}"
-    return Host(machine, near, python, versions)
-
-
-def _wait_at_fork() -> None:
-    """Make a fork wait until no thread is inside LLVM: otherwise LLVM's locks would stay held in the
-    child."""
-    if hasattr(os, "register_at_fork"):
-        from llvmlite.binding import ffi
-
-        lock = ffi.lib._lock
-        leave = partial(lock.__exit__, None, None, None)
-        os.register_at_fork(before=lock.__enter__, after_in_parent=leave, after_in_child=leave)
-
-
-def _address(function: Any) -> int:
-    return ctypes.cast(function, ctypes.c_void_p).value or 0

@@ -14,8 +14,7 @@ processor's instructions, which give the same bits: LLVM's register allocation t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -25,8 +24,8 @@ from adcompiler.loopir.nodes import UnsupportedError
 from adcompiler.targets.llvm.libmvec import WIDEST
 from adcompiler.targets.llvm.limits import MOST_INLINED
 from adcompiler.targets.llvm.module_text import parts as module_parts
+from adcompiler.targets.llvm.passes import closed_by_errors, parsed, run
 from adcompiler.targets.llvm.strided_loads import strided
-from adcompiler.targets.llvm.values import BrokenModuleError
 from adcompiler.targets.llvm.vectormath.elementary import ELEMENTARY
 from adcompiler.targets.llvm.vectormath.inlined import KINDS, NUMBERS, RARE, Kind
 from adcompiler.targets.llvm.vectormath.newton import NEWTON
@@ -181,37 +180,3 @@ def inlined(module: Any, builder: Any) -> Any:
         run(rest, [found], builder)
     module.close()
     return found
-
-
-def parsed(text: str) -> Any:
-    """A module that keeps LLVM's rules; raises BrokenModuleError."""
-    from llvmlite import binding as llvm
-
-    try:  # in a context of its own: the global one keeps every constant and name
-        module = llvm.parse_assembly(text, llvm.create_context())
-        with closed_by_errors(module):
-            module.verify()
-    except RuntimeError as error:
-        raise BrokenModuleError(str(error)) from error
-    return module
-
-
-@contextmanager
-def closed_by_errors(module: Any) -> Iterator[None]:
-    """An error that passes here closes the module: the frames that it holds may be in a cycle, which Python's
-    collector would close in any order, and LLVM wants a module closed before its context."""
-    try:
-        yield
-    except BaseException:
-        module.close()
-        raise
-
-
-def run(passes: Any, units: Sequence[Any], builder: Any) -> None:
-    """Run a pass manager on modules or functions, and free it: llvmlite (0.50) itself never does."""
-    from llvmlite.binding.newpassmanagers import NewPassManager
-
-    for unit in units:
-        passes.run(unit, builder)
-    NewPassManager._dispose(passes)
-    passes.detach()
