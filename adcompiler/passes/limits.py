@@ -76,3 +76,9 @@ MOST_STORES = 32
 # Selections between sums of one array that are looked through: those of stores may be twice as many for each.
 MOST_SELECTED_SUMS = 1024
 MOST_SUMMED_STORES = 150  # stores of an iteration in one array that are looked through: compile time
+
+# Places that share a row, from which a product over rows is computed instead of one over places: its rows are
+# stored, and those that no place needs are computed too.
+FEWEST_PLACES_A_ROW = 2
+# Multiplications that take as long as gathering an element, or adding one, at a computed place.
+PLACED_OPERATIONS = 4

@@ -47,6 +47,8 @@ OPTIMISE: tuple[Pass, ...] = (
     *(inline_rules, searches, accumulators, strict, pick),
     *(alternatives, prune, inline, contract, transpose, fold, prune),
 )
+# After products of gathered rows have moved: `passes/order/gathered_products.py`.
+GATHERED: tuple[Pass, ...] = (prune, inline, transpose, fold, prune)
 PREPARE: tuple[Pass, ...] = (
     expand,
     unroll,

@@ -21,6 +21,7 @@ from adcompiler.ir.textform.reader import parse_func
 from adcompiler.ir.types import NUMPY
 from adcompiler.passes.chunks.partition import Stage, partition
 from adcompiler.passes.known_lengths import Known, for_lengths
+from adcompiler.passes.order.gathered_products import gathered_products
 from adcompiler.passes.order.gemm import found, with_calls
 from adcompiler.passes.order.guarded_products import guarded_products
 from adcompiler.passes.order.interchange import interchange
@@ -45,6 +46,7 @@ def name(step: Pass) -> str:
 PASSES: dict[str, Callable[[Func], Func]] = {
     **{name(step): step for step in PIPELINE},
     "recurrences/checkpoint": partial(checkpointed, 64),
+    "order/gathered_products": lambda func: gathered_products(func, lambda site: True),
     "order/gemm": lambda func: with_calls(func, found(func)),
     "order/guarded_products": guarded_products,
     "order/interchange": interchange,

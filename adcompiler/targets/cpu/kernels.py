@@ -16,6 +16,8 @@ from adcompiler.kernels.emit.block_partition import lengths
 from adcompiler.kernels.emit.traffic import Time, calls_pay, time_as_loops
 from adcompiler.lazy import Memo, cached_property
 from adcompiler.passes.known_lengths import NOTHING, Known, for_lengths
+from adcompiler.passes.order.gathered_products import Pays as Chooses
+from adcompiler.passes.order.gathered_products import Site
 from adcompiler.passes.order.gemm import Product, chosen, is_certain, with_calls
 from adcompiler.passes.order.triangles import are_bounded
 from adcompiler.passes.recurrences.loop_products import LoopProducts
@@ -33,17 +35,20 @@ from adcompiler.targets.limits import (
 
 Sizes = Sequence[int]  # the values of a program's size symbols
 Pays = Callable[[Sizes], bool]
+Rows = tuple[bool, ...]
 
 
 class Configuration(NamedTuple):
     """The choices about a kernel that depend on lengths.
 
-    known which lengths are constants, and which of those that are likely to be equal are one symbol products
+    known which lengths are constants, and which of those that are likely to be equal are one symbol rows
+    whether each product of gathered rows is one over rows, in the order in which they are asked for products
     the numbers of the matrix products that are calls reordered sums over pairs are interchanged, or
     bounded where a matrix is zero mode the variant one kernel's source is compiled as (`compiled.py`)
     """
 
     known: Known = NOTHING
+    rows: Rows = ()
     products: tuple[int, ...] = ()
     reordered: bool = False
     mode: Mode = PLAIN
@@ -71,6 +76,10 @@ class Target(Protocol):
     @property
     def packs(self) -> bool:
         """Whether products of windows are contractions."""
+        ...
+
+    def gathered(self, func: Func, chooses: Chooses) -> Func:
+        """The same program with products of gathered rows over rows, where these are chosen."""
         ...
 
     def prepared(self, func: Func) -> Func:
@@ -146,6 +155,40 @@ class _Program:
         self.times: Memo[tuple[tuple[int, ...], bool], Callable[[Sizes], Time]] = Memo()
         self.slower: Memo[tuple[tuple[int, ...], Sizes], bool] = Memo()
         self.exact = Lengths(self.func, whole=True)
+        self.given = func
+        self.rows: Memo[Sizes, Rows] = Memo()
+
+    def gathered(self, sizes: Sizes) -> Rows:
+        """Whether each product of gathered rows is one over rows for these lengths; empty if none is."""
+
+        def make() -> Rows:
+            found: list[bool] = []
+
+            def chooses(site: Site) -> bool:
+                found.append(site.pays(lambda shape: lengths(shape)(sizes)))
+                return found[-1]
+
+            self.target.gathered(self.given, chooses)
+            return tuple(found) if any(found) else ()
+
+        return self.rows.made(tuple(sizes), make) if self.gathers else ()
+
+    @cached_property
+    def gathers(self) -> bool:
+        """Whether there is a product of gathered rows."""
+        found: list[Site] = []
+
+        def chooses(site: Site) -> bool:
+            found.append(site)
+            return False
+
+        self.target.gathered(self.given, chooses)
+        return bool(found)
+
+    def with_rows(self, rows: Rows) -> Func:
+        """The program with these products over rows."""
+        chosen = iter(rows)
+        return self.target.gathered(self.given, lambda site: next(chosen))
 
     def chosen(self, sizes: Sizes) -> tuple[int, ...]:
         """The products that are calls for these lengths: those of the program, or those of the same program
@@ -289,6 +332,7 @@ class KernelSelector:
     ) -> None:
         self.target, self.func, self.known, self.optimised = target, func, known, optimised
         self.programs: Memo[Known, _Program] = Memo(MOST_KNOWN + 1)  # and the one for any lengths
+        self.over_rows: Memo[tuple[Known, Rows], _Program] = Memo(MOST_KNOWN)
         self.kernels: Memo[Configuration, Any] = Memo()
         self.selected: Memo[tuple[int, ...], Any] = Memo()
 
@@ -320,26 +364,30 @@ class KernelSelector:
         if known not in self.programs and len(self.programs) >= MOST_KNOWN:
             known = NOTHING
         self.program(known).exact.check(sizes)
-        products = self.program(known).chosen(sizes) if contiguous else ()
-        found = Configuration(known, products)
+        rows = self.program(known).gathered(rounded(sizes))
+        products = self.program(known, rows).chosen(sizes) if contiguous else ()
+        found = Configuration(known, rows, products)
         found = found._replace(reordered=self.form(found).pays(sizes))
         return found._replace(mode=self.target.mode(self.kernel(found), sizes))
 
-    def program(self, known: Known) -> _Program:
-        """The program for any lengths, or specialised for known ones."""
+    def program(self, known: Known, rows: Rows = ()) -> _Program:
+        """The program for any lengths, or specialised for known ones; with products over `rows`."""
+        if rows:
+            base = self.program(known)
+            return self.over_rows.made((known, rows), lambda: _Program(base.with_rows(rows), self.target))
         make = lambda: _Program(self.optimised(for_lengths(self.func, known)), self.target)  # noqa: E731
         return self.programs.made(known, make)
 
     def form(self, configuration: Configuration) -> Form:
         """The program for the scheduler."""
-        return self.program(configuration.known).form(configuration.products)
+        return self.program(configuration.known, configuration.rows).form(configuration.products)
 
     def kernel(self, configuration: Configuration) -> Any:
         """The kernel of a configuration."""
 
         def make() -> Any:
-            known, products, reordered, mode = configuration
-            made = self.program(known).finished(products, reordered)
+            known, rows, products, reordered, mode = configuration
+            made = self.program(known, rows).finished(products, reordered)
             plain = self.kernel(configuration._replace(mode=PLAIN)) if mode != PLAIN else None
             return self.target.compiled(made, mode, plain)
 

@@ -15,6 +15,8 @@ from adcompiler.kernels.schedule.materialise import Scheduled, scheduled
 from adcompiler.kernels.schedule.schedule import schedule
 from adcompiler.lazy_dataclass import dataclass
 from adcompiler.passes.limits import CALL_POINTS
+from adcompiler.passes.order.gathered_products import Pays as Chooses
+from adcompiler.passes.order.gathered_products import gathered_products
 from adcompiler.passes.order.gemm import Product, found, with_calls
 from adcompiler.passes.order.guarded_products import guarded_products
 from adcompiler.passes.order.interchange import interchange
@@ -22,7 +24,7 @@ from adcompiler.passes.order.interchange import pays as interchange_pays
 from adcompiler.passes.order.triangles import lengths as rows
 from adcompiler.passes.order.triangles import pays as bounded_pays
 from adcompiler.passes.order.triangles import triangles
-from adcompiler.passes.pipeline import FINISH, PREPARE, run
+from adcompiler.passes.pipeline import FINISH, GATHERED, PREPARE, run
 from adcompiler.passes.recurrences.loop_products import LoopProducts, loop_products
 from adcompiler.targets.cpu.compiled import PLAIN, CpuKernel, Mode
 from adcompiler.targets.cpu.gemm_epilogue import GemmEpilogue, pays, product_of_two
@@ -38,6 +40,11 @@ class Cpu:
     threads: int | None = None
     by_numba: bool = False
     packs: ClassVar[bool] = True
+
+    def gathered(self, func: Func, chooses: Chooses) -> Func:
+        """Products of gathered rows become products of rows."""
+        made = gathered_products(func, chooses)
+        return func if made.roots == func.roots else run(GATHERED, made)
 
     def prepared(self, func: Func) -> Func:
         """Guarded sums become products of matrices."""
@@ -95,6 +102,10 @@ class Cpu:
 class Finished(Cpu):
     """Processors, for a program to which all passes have been applied."""
 
+    def gathered(self, func: Func, chooses: Chooses) -> Func:
+        """The program unchanged."""
+        return func
+
     def prepared(self, func: Func) -> Func:
         """The program unchanged."""
         return func
@@ -128,6 +139,10 @@ class Cuda:
     atomics: bool = False
     fast: bool = False
     packs: ClassVar[bool] = False
+
+    def gathered(self, func: Func, chooses: Chooses) -> Func:
+        """The program unchanged: sums at computed places sort these."""
+        return func
 
     def prepared(self, func: Func) -> Func:
         """The program unchanged: the kernels of both sums would run."""
