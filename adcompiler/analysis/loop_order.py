@@ -54,9 +54,10 @@ def loop_order(array: Array) -> tuple[int, ...]:
     """The axes of the domain, outermost first: those of the access with most axes in their order, the rest
     after them, and innermost the axis that most accesses have last, so that they are contiguous.
 
-    The store comes first among equals: the sums of a pairwise reduction stay in a register. That of a scatter
-    only tells which axis is contiguous. If the length of the reduction's array is known only when the kernel
-    runs, blocks have no partial arrays: an axis of the result comes first.
+    The store comes first among equals: the sums of a pairwise reduction stay in a register. A scatter to rows
+    at computed places adds a whole row at each: this axis is innermost, and places are computed once. If the
+    length of the reduction's array is known only when the kernel runs, blocks have no partial arrays: an axis
+    of the result comes first.
     """
     axes = natural_order(array)
     own = array.indices if isinstance(array, Accumulate) else tuple(map(Index, range(array.rank)))
@@ -72,7 +73,8 @@ def loop_order(array: Array) -> tuple[int, ...]:
     votes = [(at, axis) for at, axis in found if axis is not None]
     if votes:
         last = [axis for _, axis in votes]
-        innermost = max(reversed(order), key=last.count)
+        added = found[0][1] if isinstance(array, Accumulate) and _is_placed(own) else None
+        innermost = max(reversed(order), key=last.count) if added is None else added
         order.remove(innermost)
         order.append(innermost)
     if isinstance(array, Accumulate):  # what a point adds to several places is computed once
@@ -83,6 +85,11 @@ def loop_order(array: Array) -> tuple[int, ...]:
         order.remove(outermost)
         order.insert(0, outermost)
     return _hoisting(array, order, votes)
+
+
+def _is_placed(at: Sequence[Element]) -> bool:
+    """Whether rows are at computed places."""
+    return any(map(is_computed, at[:-1]))
 
 
 def _along(at: Sequence[Element], array: Array) -> tuple[Element, ...]:

@@ -34,13 +34,14 @@ from adcompiler.passes.recurrences.loop_invariant import hoist_loop_invariants
 from adcompiler.passes.recurrences.reductions import reductions
 from adcompiler.passes.recurrences.scans import scans
 from adcompiler.passes.recurrences.stores import stores
+from adcompiler.passes.recurrences.views import views
 
 Pass = Callable[[Func], Func]
 
 # Where a loop stores in an array no more, what it reads of it may be what it combines; and the loop around
 # one that only combines may only store.
 SIMPLIFY: tuple[Pass, ...] = (
-    *(fold, stabilised, reductions, stores, reductions, stores),
+    *(fold, stabilised, reductions, stores, views, reductions, stores),
     *(eliminate, scans, last_iterations, prune),
 )
 OPTIMISE: tuple[Pass, ...] = (

@@ -43,6 +43,22 @@ def test_parts_that_change_with_the_iterations_of_a_loop_around() -> None:
     assert loop_order(inside) == (0, 1, 2)
 
 
+@pytest.mark.parametrize(
+    ("place", "order"),
+    [("%to[i, j], k", (0, 1, 2)), ("k, %to[i, j]", (0, 2, 1)), ("j, k", (0, 2, 1))],
+)
+def test_a_scatter_adds_whole_rows_at_computed_places(place: str, order: tuple[int, ...]) -> None:
+    """Most arrays that it reads have the axis j last."""
+    func = parse_func(
+        "func @f(%x: f64[n, m], %y: f64[n, m], %z: f64[n, m], "
+        "%to: i64[n, m], %u: f64[p, q]) -> (%s: f64[p, q]) {\n"
+        "  %s = accumulate [p, q] (i < n, j < m, k < q) {\n"
+        f"    [{place}] += %x[i, j] * %y[i, j] * %z[i, j] * %u[0, k]\n  }}\n}}\n"
+    )
+    (array,) = func.roots
+    assert loop_order(array) == order
+
+
 def _iteration(element: Element) -> Element:
     """The number of an iteration in place of 7."""
     return Index(-1) if is_const(element, 7) else element
