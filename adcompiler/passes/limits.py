@@ -46,6 +46,7 @@ SHORTEST_LENGTH = 8
 SHORTEST_PACKED_LENGTH = 2  # rows or columns of a product of windows: what is packed is used as often
 KERNEL_POINTS = 2**15  # points from which a product is worth a call, and a kernel of its own to compile
 CASE_POINTS = 2**12  # points of each case of a batched product: each case is a call
+LOOP_POINTS = 2**12  # the same of a product that iterations of a loop compute: the kernel is compiled anyway
 CALL_POINTS = 2**20  # points from which a product is worth a call beside the kernel that exists
 CERTAIN_INTENSITY = 64  # points for each element that only calls store, from which they are always faster
 # Size of the result by that of both factors: storing a larger one costs more than the product.

@@ -22,7 +22,7 @@ from adcompiler.ir.types import NUMPY
 from adcompiler.passes.chunks.partition import Stage, partition
 from adcompiler.passes.known_lengths import Known, for_lengths
 from adcompiler.passes.order.gathered_products import gathered_products
-from adcompiler.passes.order.gemm import found, with_calls
+from adcompiler.passes.order.gemm import found, found_in_loops, with_calls
 from adcompiler.passes.order.guarded_products import guarded_products
 from adcompiler.passes.order.interchange import interchange
 from adcompiler.passes.order.triangles import triangles
@@ -47,7 +47,7 @@ PASSES: dict[str, Callable[[Func], Func]] = {
     **{name(step): step for step in PIPELINE},
     "recurrences/checkpoint": partial(checkpointed, 64),
     "order/gathered_products": lambda func: gathered_products(func, lambda site: True),
-    "order/gemm": lambda func: with_calls(func, found(func)),
+    "order/gemm": lambda func: with_calls(func, [*found(func), *found_in_loops(func)]),
     "order/guarded_products": guarded_products,
     "order/interchange": interchange,
     "recurrences/loop_products": lambda func: func if (made := loop_products(func)) is None else made.func,

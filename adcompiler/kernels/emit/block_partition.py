@@ -171,9 +171,14 @@ class Partition:
 
 
 def is_long(loops: Sequence[Loop]) -> Callable[[Sequence[int]], bool]:
-    """Whether any of these loops inside iterations has enough points for threads."""
+    """Whether any of these loops inside iterations has enough points for threads, and iterations to share."""
     each = [_counts(loop) for loop in loops]
-    return lambda sizes: any(prod(counts(sizes)) >= PARALLEL_POINTS for counts in each)
+
+    def is_one(sizes: Sequence[int]) -> bool:
+        found = (counts(sizes) for counts in each)
+        return any(iterations > 1 and iterations * points >= PARALLEL_POINTS for iterations, points in found)
+
+    return is_one
 
 
 def _counts(loop: Loop) -> Callable[[Sequence[int]], tuple[int, int]]:

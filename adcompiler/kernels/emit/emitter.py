@@ -178,6 +178,13 @@ class Emitter(Statements):
                 self.nest(item)
                 return
             self.whole.append(item)
+        if isinstance(item, Task) and calls.is_product(item.array) and writer is self.driver:
+            pieces = calls.pieces(item.array)
+            if self.divides and not computed((pieces,)):
+                self.in_iterations.add(len(self.nests))
+                self.product(item, item.array)
+                return
+            self.whole.append(Loop(pieces, UNNUMBERED, [item]))
         self.body(writer, [item], {})
 
     def run(self, writer: Writer, made: Schedule, write: Callable[[Loop | Task], None]) -> None:
@@ -255,6 +262,8 @@ class Emitter(Statements):
     def product(self, task: Task, made: ArrayCall) -> None:
         """Write a matrix product as a nest over its pieces."""
         k, writer = len(self.nests), self.function(Loop(calls.pieces(made), UNNUMBERED, [task]), ())
+        if k in self.in_iterations:
+            writer.nest_in(self.driver)
         calls.product(writer, made, Var("start"), Var("stop"))
         self.divide(k, writer)
 

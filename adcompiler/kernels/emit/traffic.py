@@ -270,6 +270,7 @@ class Counted:
         work.operations.update(part.operations)
         work.again.update(part.again)
         work.innermost += part.innermost
+        work.products += part.products
         work.exact = work.exact and part.exact
 
     def call(self, work: Work, call: Call, around: Space) -> None:

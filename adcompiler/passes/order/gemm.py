@@ -15,10 +15,12 @@ these shared is stored or computed again. Unless products are so large that this
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from math import prod
 
 from adcompiler.analysis.affine import linear
+from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Array,
     Const,
@@ -33,6 +35,7 @@ from adcompiler.ir.nodes import (
     closed,
     is_const,
 )
+from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, is_computed, rewrite, separate, substitute
 from adcompiler.lazy_dataclass import dataclass
@@ -63,6 +66,7 @@ class Product:
     columns: Axes
     left: Element
     right: Element
+    in_loop: bool = False  # whether iterations of a loop compute it
 
     @property
     def lengths(self) -> Shape:
@@ -106,6 +110,21 @@ def found(func: Func) -> list[Product]:
     return [p for p in made if p is not None]
 
 
+def found_in_loops(func: Func) -> list[Product]:
+    """The matrix products of the iterations of a program's loops, of arrays as they are."""
+    loops = dict.fromkeys(a.loop for a in arrays_of(func.roots) if isinstance(a, Item))
+    work, found = [*loops], dict[Array, Product]()
+    while work:
+        for array in arrays_of(work.pop().roots):
+            if isinstance(array, Item) and array.loop not in loops:
+                loops[array.loop] = None
+                work.append(array.loop)
+            product = product_of(array)
+            if product is not None and not product.is_packed:
+                found[array] = replace(product, in_loop=True)
+    return [*found.values()]
+
+
 def chosen(lengths: Sequence[int], fewest: int | None = None, packed: bool = False) -> bool:
     """Whether a product of these lengths may be a call: cases, i, j, k. One whose factors are `packed` may
     have fewer rows or columns: the loops would read as many windows."""
@@ -138,8 +157,8 @@ class _Calls(Rewriter):
         super().__init__()
         self.products, self.packs = products, packs
 
-    def inner(self, loop: object) -> None:
-        """Loop bodies are unchanged."""
+    def inner(self, loop: Loop | Ruled) -> _Calls | None:
+        return _Calls(self.products, self.packs) if isinstance(loop, Loop) else None
 
     def _rebuilt(self, array: Array) -> Array:
         made = super()._rebuilt(array)

@@ -16,6 +16,7 @@ from adcompiler.kernels.emit.block_partition import lengths
 from adcompiler.kernels.emit.traffic import Time, calls_pay, time_as_loops
 from adcompiler.lazy import Memo, cached_property
 from adcompiler.passes.known_lengths import NOTHING, Known, for_lengths
+from adcompiler.passes.limits import LOOP_POINTS
 from adcompiler.passes.order.gathered_products import Pays as Chooses
 from adcompiler.passes.order.gathered_products import Site
 from adcompiler.passes.order.gemm import Product, chosen, is_certain, with_calls
@@ -197,11 +198,7 @@ class _Program:
         if apart is None:
             return found
         first, each = len(self.products), [of(sizes) for of in apart.lengths]
-        other = tuple(
-            first + k
-            for k, (product, lengths) in enumerate(zip(apart.products, each, strict=True))
-            if chosen(lengths, None, product.is_packed and self.target.packs)
-        )
+        other = tuple(first + k for k in self.candidates(apart.products, each))
         inside = [each[k - first] for k in apart.loops]
         pays = sum(map(prod, inside)) >= FEWEST_LOOP_POINTS and sum(map(stored, inside)) <= MOST_STORED
         if not pays or not apart.loops <= set(other):
@@ -230,11 +227,34 @@ class _Program:
     def of_program(self, sizes: Sizes) -> tuple[int, ...]:
         """The products of the program as it is that are calls for these lengths."""
         each = [of(sizes) for of in self.lengths]
-        found = tuple(
-            k
-            for k, (product, lengths) in enumerate(zip(self.products, each, strict=True))
-            if chosen(lengths, self.fewest, product.is_packed and self.target.packs)
-        )
+        found = self.candidates(self.products, each, self.fewest)
+        outside = self.outside_loops([k for k in found if not self.products[k].in_loop], each, sizes)
+        inside = tuple(k for k in found if self.products[k].in_loop)
+        if not inside:
+            return outside
+        most, known = (*outside, *inside), rounded(sizes)
+
+        def make() -> bool:
+            return self.time(most, known).whole > CALLS_SLOWER * self.time(outside, known).whole
+
+        return outside if self.slower.made((most, tuple(known)), make) else most
+
+    def candidates(
+        self, products: Sequence[Product], lengths: Sequence[Sequence[int]], fewest: int | None = None
+    ) -> list[int]:
+        """The numbers of products that may be calls: outside of loops, of `fewest` points or more."""
+        found = []
+        for k, (product, each) in enumerate(zip(products, lengths, strict=True)):
+            least = LOOP_POINTS if product.in_loop else fewest
+            if chosen(each, least, product.is_packed and self.target.packs):
+                found.append(k)
+        return found
+
+    def outside_loops(
+        self, products: Sequence[int], each: Sequence[Sequence[int]], sizes: Sizes
+    ) -> tuple[int, ...]:
+        """Those of some products outside of loops that are calls for these lengths."""
+        found = tuple(products)
         if not found or all(is_certain(each[k]) for k in found) or self.is_clear(found, each):
             return found
         return () if self.is_slower(found, rounded(sizes)) else found

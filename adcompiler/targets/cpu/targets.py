@@ -17,7 +17,7 @@ from adcompiler.lazy_dataclass import dataclass
 from adcompiler.passes.limits import CALL_POINTS
 from adcompiler.passes.order.gathered_products import Pays as Chooses
 from adcompiler.passes.order.gathered_products import gathered_products
-from adcompiler.passes.order.gemm import Product, found, with_calls
+from adcompiler.passes.order.gemm import Product, found, found_in_loops, with_calls
 from adcompiler.passes.order.guarded_products import guarded_products
 from adcompiler.passes.order.interchange import interchange
 from adcompiler.passes.order.interchange import pays as interchange_pays
@@ -56,8 +56,9 @@ class Cpu:
 
     def products(self, func: Func) -> tuple[Sequence[Product], int | None]:
         """A lower threshold applies to products after all loops of a program: the kernel stays unchanged."""
-        products = found(func)
-        return products, CALL_POINTS if products and pays(with_calls(func, products, self.packs)) else None
+        products, inside = found(func), found_in_loops(func)
+        after = bool(products) and pays(with_calls(func, products, self.packs))
+        return [*products, *inside], CALL_POINTS if after else None
 
     def with_loop_products(self, func: Func) -> LoopProducts | None:
         """Products of vectors and matrices in loops, for all iterations at once."""
