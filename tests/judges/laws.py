@@ -16,6 +16,7 @@ from adcompiler.kernels.schedule.schedule_tree import Loop, Recurrence, Schedule
 from adcompiler.loopir.dependence import Iteration
 from adcompiler.loopir.nodes import Binary, For, Literal
 from adcompiler.loopir.printer import text as text_of
+from adcompiler.loopir.short_loops import has_loops
 from adcompiler.loopir.walk import read_by, statements
 from adcompiler.ops.costs import is_costly
 from adcompiler.runtime.reports.reasons import innermost
@@ -26,11 +27,12 @@ from adcompiler.targets.llvm.quotients import in_strip, quotients
 
 def divisions(kernel: Kernel) -> list[str]:
     """Divisions and remainders of integers in innermost loops that grow evenly from iteration to iteration,
-    so that a counter has the same values. A divisor that is a literal is a multiplication."""
+    so that a counter has the same values. A divisor that is a literal is a multiplication. Around a loop in
+    lanes, a division is rare."""
     found = []
     for function in kernel.transformed.values():
         for loop in innermost(function.body):
-            if isinstance(loop, For):
+            if isinstance(loop, For) and not has_loops(loop.body):
                 found += [f"{function.name}, loop over {loop.axis}: {one}" for one in _counters(loop)]
     return list(dict.fromkeys(found))
 
