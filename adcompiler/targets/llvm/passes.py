@@ -14,7 +14,16 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
+from adcompiler.targets.llvm.limits import UNSWITCHED_COST
 from adcompiler.targets.llvm.values import BrokenModuleError
+
+# Names of LLVM's options, with our values and the defaults.
+OPTIONS: tuple[tuple[str, object, object], ...] = (
+    # Else x[i + 1], which the next iteration reads as x[i], stays in a register, and a stencil that calls
+    # functions is not vectorised.
+    ("enable-load-in-loop-pre", "false", "true"),
+    ("unswitch-threshold", UNSWITCHED_COST, 50),
+)
 
 
 def parsed(text: str) -> Any:
@@ -54,15 +63,14 @@ def run(passes: Any, units: Sequence[Any], builder: Any) -> None:
 
 
 @contextmanager
-def each_load_by_itself() -> Iterator[None]:
-    """LLVM without one of its optimisations: else x[i + 1], which the next iteration reads as x[i], stays in
-    a register, and a stencil that calls functions is not vectorised. Other users of LLVM keep it."""
+def own_options() -> Iterator[None]:
+    """LLVM with our options. Other users of LLVM keep theirs."""
     with _INSIDE:
-        _LOADS.change(1)
+        _OPTIONS.change(1)
         try:
             yield
         finally:
-            _LOADS.change(-1)
+            _OPTIONS.change(-1)
 
 
 def emitted(machine: Any, module: Any) -> bytes:
@@ -114,8 +122,8 @@ class _Inside:
         self.changed.release()
 
 
-class _Loads:
-    """How many threads want each load by itself."""
+class _Options:
+    """How many threads want our options."""
 
     def __init__(self) -> None:
         self.lock, self.threads = threading.Lock(), 0
@@ -126,10 +134,11 @@ class _Loads:
         with self.lock:
             self.threads += by
             if self.threads == max(by, 0):  # the first, or none any more
-                llvm.set_option("adcompiler", f"-enable-load-in-loop-pre={'false' if by > 0 else 'true'}")
+                for name, ours, default in OPTIONS:
+                    llvm.set_option("adcompiler", f"-{name}={ours if by > 0 else default}")
 
 
-_INSIDE, _LOADS = _Inside(), _Loads()
+_INSIDE, _OPTIONS = _Inside(), _Options()
 
 
 @cache

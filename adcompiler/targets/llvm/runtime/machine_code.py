@@ -20,9 +20,10 @@ from adcompiler.loopir.nodes import UnsupportedError
 from adcompiler.targets.llvm.limits import HIGHEST_LEVEL
 from adcompiler.targets.llvm.module_text import divided
 from adcompiler.targets.llvm.passes import (
+    OPTIONS,
     closed_by_errors,
-    each_load_by_itself,
     emitted,
+    own_options,
     parsed,
     run,
     wait_at_fork,
@@ -120,7 +121,7 @@ def optimised(text: str, second: bool = True, level: int = HIGHEST_LEVEL, native
     """A module of LLVM IR after LLVM's passes for this machine: both, or only the first."""
     module = parsed(text)
     with closed_by_errors(module), _tools(level, native) as (_, builder):
-        with each_load_by_itself():
+        with own_options():
             run(builder.getModulePassManager(), [module], builder)
         return inlined(module, builder) if second else module
 
@@ -160,7 +161,7 @@ def host() -> Host:
     def machine(level: int) -> Any:
         return target.create_target_machine(cpu=cpu, features=features, opt=level, jit=True, **model)
 
-    versions = f"llvmlite {llvmlite.__version__} {triple} {cpu} {features} {model} {version()}"
+    versions = f"llvmlite {llvmlite.__version__} {triple} {cpu} {features} {model} {version()} {OPTIONS}"
     return Host(machine, near, python, versions)
 
 
