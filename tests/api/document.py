@@ -56,7 +56,7 @@ MEMBERS = {  # those that users call
     "Function": "into show explain why_none split jitted cfunc low_level_callable torch jax latex sympy",
     "Variable": "value numpy item tolist shape dtype ndim size requires_grad requires_grad_ grad is_leaf "
     "backward retain_grad register_hook detach detach_ clone copy_ fill_ zero_ astype sum mean reshape "
-    "expand transpose T",
+    "expand transpose T mT",
     "optim.Optimizer": "step zero_grad add_param_group state_dict load_state_dict init update",
     "DiffPair": "primal grad",
 }

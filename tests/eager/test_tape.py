@@ -141,6 +141,8 @@ def test_where_sends_the_cotangent_to_the_side_taken():
         (lambda x: x.mean(), 2.5),
         (lambda x: np.sum(x), 5.0),
         (lambda x: x.reshape(2, 1).T, [[1.0, 4.0]]),
+        (lambda x: x.reshape(2, 1).mT, [[1.0, 4.0]]),
+        (lambda x: x.reshape(1, 2, 1).mT, [[[1.0, 4.0]]]),
         (lambda x: x.expand(3, 2).sum(axis=0, keepdims=True), [[3.0, 12.0]]),
         (lambda x: x.clone(), [1.0, 4.0]),
         (lambda x: x.astype(np.float32), [1.0, 4.0]),

@@ -66,7 +66,7 @@ INSTEAD: Mapping[str, str] = {
     "mv": "x @ y",
     "new_zeros": "np.zeros(shape)", "numel": "x.size", "permute": "x.transpose(axes)",
     "softmax": "(x - x.logsumexp()).exp()", "split_with_sizes": "np.split(x, places)", "t": "x.T",
-    "mT": "x.swapaxes(-1, -2)", "to": "x.astype(dtype)", "type": "x.dtype", "unbind": "iterate over x",
+    "to": "x.astype(dtype)", "type": "x.dtype", "unbind": "iterate over x",
     "unsqueeze": "np.expand_dims(x, axis)", "view": "x.reshape(shape)", "view_as": "x.reshape(y.shape)",
 }  # fmt: skip
 
@@ -581,6 +581,13 @@ class Variable(Node):
     def T(self) -> Variable:  # noqa: N802, as NumPy calls it
         """The axes in reverse order."""
         return view(self, linear.transpose(self), linear.transpose)
+
+    @property
+    def mT(self) -> Variable:  # noqa: N802, as NumPy calls it
+        """The last two axes exchanged."""
+        if self.ndim < 2:
+            raise ShapeError("mT exchanges the last two axes", remedy="give it two axes, as in x[None, :].mT")
+        return self.T if self.ndim == 2 else numpy_functions.moved(np.swapaxes, self, -1, -2)
 
     # -- numbers and arrays --------------------------------------------------------------------
 

@@ -83,7 +83,6 @@ METHODS = {
 ATTRIBUTES = {
     "I": "write inv(x)",
     "H": "write x.T",
-    "mT": "write swapaxes(x, -1, -2)",
     "grad": DERIVATIVE,
     "data": VALUE,
     "flat": "write ravel(x)",

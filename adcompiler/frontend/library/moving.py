@@ -252,6 +252,14 @@ def swapaxes(context: Context, x: AnyValue, axis1: AnyValue, axis2: AnyValue, sp
     return rearranging.transpose(context, value, tuple(order), span)
 
 
+def matrix_transpose(context: Context, x: Value, span: Span) -> Value:
+    """The last two axes exchanged."""
+    if x.rank < 2:
+        cause = f"mT exchanges the last two axes, and {context.operand(x)} has {x.rank}"
+        context.fail(ShapeError, cause, span, "give it two axes, as in x[None, :].mT")
+    return swapaxes(context, x, -2, -1, span)
+
+
 def broadcast_to(context: Context, x: AnyValue, shape: AnyValue, span: Span) -> Value:
     """The array broadcast to a shape."""
     value = rearranging.array(context, "broadcast_to", x, span)

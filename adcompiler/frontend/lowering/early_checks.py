@@ -356,7 +356,7 @@ class _Checker(Context):
         try:
             value = yield next(steps)
             private = node.name.startswith("__") and node.name.endswith("__")
-            known = node.name in ("T", "shape", "ndim", "size")
+            known = node.name in ("T", "mT", "shape", "ndim", "size")
             if isinstance(value, Unknown) and (known or not (value.array or private)):
                 return ARRAY if value.array and node.name != "shape" else ANY
             steps.send(SCALAR if isinstance(value, Unknown) else value)

@@ -34,7 +34,7 @@ from adcompiler.frontend.library.builtins import (
 from adcompiler.frontend.library.conversions import dtype_named
 from adcompiler.frontend.library.distributions import of_scipy
 from adcompiler.frontend.library.functionals import differentiated, is_partial
-from adcompiler.frontend.library.moving import imag, real
+from adcompiler.frontend.library.moving import imag, matrix_transpose, real
 from adcompiler.frontend.library.numpy_names import PREFIXED
 from adcompiler.frontend.library.suggestions import instead, missing, ours, similar
 from adcompiler.frontend.lowering.origins_of_trees import located
@@ -379,6 +379,8 @@ def part(context: Context, value: AnyValue, node: tree.Attribute) -> AnyValue:
     if isinstance(value, Value):
         if node.name == "T":
             return transpose(context, value, None, node.span)
+        if node.name == "mT":
+            return matrix_transpose(context, value, node.span)
         if node.name == "shape":
             return tuple(Value((), context.sizes.find(n), weak=True) for n in value.shape)
         if node.name == "ndim":
@@ -391,7 +393,7 @@ def part(context: Context, value: AnyValue, node: tree.Attribute) -> AnyValue:
         return selections.size(context, value, node.span)
     if isinstance(value, Container) and value.kind is not dict:
         return field(context, value, node)
-    own = ATTRIBUTES.get(node.name, "an array has shape, ndim, size, T, real and imag")
+    own = ATTRIBUTES.get(node.name, "an array has shape, ndim, size, T, mT, real and imag")
     remedy = f"call it: .{node.name}()" if node.name in METHODS else own
     remedy = 'write p["name"]' if isinstance(value, Container) else remedy
     cause = f"{describe(value)} has no attribute {node.name!r} in this language"

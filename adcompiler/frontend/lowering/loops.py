@@ -449,7 +449,7 @@ def _walked(node: tree.Expression, scope: Mapping[str, AnyValue]) -> set[str]:
             return {name} if isinstance(value, Value) and value.rank else set()
         case tree.Subscript(value=value, indices=indices) if all(map(_is_fixed, indices)):
             return _walked(value, scope)
-        case tree.Attribute(value=value, name="T"):
+        case tree.Attribute(value=value, name="T" | "mT"):
             return _walked(value, scope)
         case tree.Call(function=tree.Name(id=name), arguments=arguments) if name in WALKED:
             return set[str]().union(*(_walked(argument, scope) for argument in arguments))

@@ -15,6 +15,8 @@ V, W = RANDOM.normal(size=5), RANDOM.normal(size=4)
 
 CASES = {
     "x.T": (X,),
+    "x.mT": (X,),
+    "x[None, :, :].mT @ y": (X, X),
     "x[1:] - x[:-1]": (X,),
     "x[:, ::2]": (X,),
     "x[::-1, 1]": (X,),
