@@ -70,7 +70,7 @@ class Lengths:
         if max(sizes, default=0) <= self.bound:
             return
         for domain, array in self.domains.items():
-            lengths = _exact(domain, sizes)
+            lengths = exact(tuple(elements_of(domain)), lambda size: sizes[size.number])
             longest = max((abs(n) for n in lengths.values()), default=0)
             points = prod(max(lengths[n], 0) for n in domain)
             if longest >= 2**63 or (
@@ -99,16 +99,16 @@ def _arrays(func: Func) -> Iterator[Array]:
                 todo.append(inner.roots)
 
 
-def _exact(domain: Shape, sizes: Sequence[int]) -> dict[Element, int]:
-    """The lengths of a domain, and their subexpressions, as unbounded integers."""
+def exact(parts: Sequence[Element], size: Callable[[Size], int]) -> dict[Element, int]:
+    """The values of lengths and of their subexpressions, which are given in order, as unbounded integers."""
     found: dict[Element, int] = {}
-    for e in elements_of(domain):
+    for e in parts:
         args = [found[a] for a in e.args]
         match e:
             case Const():
                 found[e] = int(e.value)
             case Size():
-                found[e] = sizes[e.number]
+                found[e] = size(e)
             case Select():
                 found[e] = args[1] if args[0] else args[2]
             case Apply() if e.op in EXACT:

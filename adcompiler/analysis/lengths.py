@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from adcompiler.analysis.exact_lengths import EXACT
+from adcompiler.analysis.exact_lengths import exact
 from adcompiler.analysis.limits import LAST_BREAK
 from adcompiler.ir.nodes import Apply, Const, Element, Select, Size, const
 from adcompiler.ir.walk import elements_of
@@ -27,12 +27,12 @@ def simplest(length: Element) -> Element:
     if len(sizes) > 1 or not all(map(_is_piecewise_linear, rest)):
         return length
     if not sizes:
-        number = _value(parts, 0)
+        number = exact(parts, lambda _: 0)[length]
         return const(number, "i64") if number > 0 else length
     last = _last_break(parts)
     if last > LAST_BREAK:
         return length
-    values = [_value(parts, n) for n in range(last + 2)]
+    values = [exact(parts, {sizes[0]: n}.__getitem__)[length] for n in range(last + 2)]
     return (_named(sizes[0], values) if any(values) else None) or length
 
 
@@ -55,22 +55,6 @@ def _last_break(parts: Sequence[Element]) -> int:
         product = isinstance(e, Apply) and e.op == "multiply"
         constants[e] = abs(int(e.value)) if isinstance(e, Const) else prod(most) if product else sum(most)
     return found
-
-
-def _value(parts: Sequence[Element], size: int) -> int:
-    """The value of the last of `parts`, which are in order, for a size."""
-    found: dict[Element, int] = {}
-    for e in parts:
-        match e:
-            case Const(value=value):
-                found[e] = int(value)
-            case Select(args=(guard, then, otherwise)):
-                found[e] = found[then if found[guard] else otherwise]
-            case Apply(op=op, args=args):
-                found[e] = EXACT[op](*(found[a] for a in args))
-            case _:
-                found[e] = size
-    return found[parts[-1]]
 
 
 def _named(size: Size, values: Sequence[int]) -> Element | None:
