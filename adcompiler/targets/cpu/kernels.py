@@ -235,7 +235,10 @@ class _Program:
         most, known = (*outside, *inside), rounded(sizes)
 
         def make() -> bool:
-            return self.time(most, known).whole > CALLS_SLOWER * self.time(outside, known).whole
+            calls = self.time(most, known)
+            if calls.whole <= CALLS_SLOWER * (calls.computing + calls.in_loops):
+                return False  # loops take no less, so that they need no passes and schedule
+            return calls.whole > CALLS_SLOWER * self.time(outside, known).whole
 
         return outside if self.slower.made((most, tuple(known)), make) else most
 

@@ -84,6 +84,14 @@ def test_predicted_times_and_lengths_choose() -> None:
     assert not in_loops(f, *arguments(16, 9, 0))
 
 
+def test_loops_are_not_scheduled_where_they_cannot_be_faster() -> None:
+    """That follows from the schedule with calls."""
+    bound = adc.compile(UNTIL)._bind(arguments(64, 32, 0))
+    executable = bound.program.executable
+    configuration = executable.select(bound.sizes)
+    assert [*executable.program(configuration.known).times] == [(configuration.products, False)]
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_threads_share_their_tiles(monkeypatch, name: str) -> None:
     """An iteration calls a nest over tiles, and the bits stay the same."""
