@@ -32,7 +32,9 @@ def simplest(length: Element) -> Element:
     last = _last_break(parts)
     if last > LAST_BREAK:
         return length
-    values = [exact(parts, {sizes[0]: n}.__getitem__)[length] for n in range(last + 2)]
+    values = [
+        exact(parts, {sizes[0]: n}.__getitem__)[length] for n in range(last + 3)
+    ]  # two on the last piece
     return (_named(sizes[0], values) if any(values) else None) or length
 
 

@@ -38,6 +38,12 @@ def test_lengths_of_slices_of_slices():
     assert simplest(apply("add", shorter, apply("minimum", one, N))) is N
 
 
+def test_a_length_that_jumps_has_no_simpler_form():
+    """select(1 < n, n, 0) is 0, 0, 2, 3."""
+    jump = select(apply("less", const(1, "i64"), N), N, const(0, "i64"))
+    assert simplest(jump) is jump
+
+
 def test_parts_of_a_multiple_of_a_length():
     zero, two, three, four = (const(k, "i64") for k in (0, 2, 3, 4))
     whole = apply("multiply", four, N)
