@@ -29,6 +29,7 @@ from adcompiler.passes.arrays.transpose import transpose
 from adcompiler.passes.arrays.unroll import lanes, unroll
 from adcompiler.passes.recurrences.accumulators import accumulators
 from adcompiler.passes.recurrences.distribute import distribute
+from adcompiler.passes.recurrences.independent import independent
 from adcompiler.passes.recurrences.last_iterations import last_iterations
 from adcompiler.passes.recurrences.loop_invariant import hoist_loop_invariants
 from adcompiler.passes.recurrences.reductions import reductions
@@ -42,7 +43,7 @@ Pass = Callable[[Func], Func]
 # one that only combines may only store.
 SIMPLIFY: tuple[Pass, ...] = (
     *(fold, stabilised, reductions, stores, views, reductions, stores),
-    *(eliminate, scans, last_iterations, prune),
+    *(eliminate, scans, last_iterations, prune, independent),
 )
 OPTIMISE: tuple[Pass, ...] = (
     *(inline_rules, searches, accumulators, strict, pick),

@@ -47,6 +47,17 @@ def f(X: f64[n, 2], w: f64[n], a):
         q = q * cos(r) + w[i]
     return s * q
 """
+# What depends on the inner row alone is computed once, also in the reverse loops.
+COMPONENTS = """
+def f(t: f64[n], w: f64[n], a):
+    s = 0.0
+    for i in range(n):
+        p = 0.0
+        for k in range(n):
+            p = 0.5 * p + atan(a * w[k]) / (t[i] + p * p)
+        s = 0.5 * s + p
+    return s
+"""
 FEW = """
 def f(t: f64[8], a):
     s = 1.0
@@ -54,7 +65,10 @@ def f(t: f64[8], a):
         s = sin(s) + exp(a * t[i])
     return s
 """
-PROGRAMS = {"survival": SURVIVAL, "carried": CARRIED, "decided": DECIDED, "nested": NESTED, "rows": ROWS}
+PROGRAMS = {
+    "survival": SURVIVAL, "carried": CARRIED, "decided": DECIDED, "nested": NESTED, "rows": ROWS,
+    "components": COMPONENTS,
+}  # fmt: skip
 
 
 def inputs(name: str, n: int, dtype: type = float) -> tuple:
@@ -70,6 +84,14 @@ def test_few_iterations_are_no_loop_to_distribute() -> None:
     for k in t:
         s = np.sin(s) + np.exp(0.3 * k)
     assert abs(f(t, 0.3) - s) < 1e-14
+
+
+def test_functions_of_inner_rows_are_computed_before_both_loops() -> None:
+    """One loop of a nest calls the function."""
+    f = adc.value_and_grad(adc.compile(COMPONENTS), wrt="a")
+    lines = f.show("kernel", *inputs("components", 5)).splitlines()
+    depths = {len(line) - len(line.lstrip()) for line in lines if "math.atan(" in line}
+    assert depths == {8}
 
 
 @pytest.mark.thinned(6)

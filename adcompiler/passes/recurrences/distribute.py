@@ -3,8 +3,9 @@
 A loop that carries scalars runs in order and calls functions one by one. Functions of rows, of the iteration
 number and of constants, such as time[i]**a, need not wait: in a separate nest before the loop they are
 vectorised and run in parallel, and the loop reads a row. That takes one number per iteration, as their
-operands' rows do. Only outermost loops are distributed: an inner loop would need such an array for each
-iteration of the outer one.
+operands' rows do. Of an inner loop, such functions are computed before the outer one, which would repeat
+them, if they depend on nothing that an iteration of the outer loop changes. All others would need an array
+for each iteration of the outer loop.
 
 If a collected value is a row, such as a function that a backward pass reads again, the row's array replaces
 it.
@@ -16,26 +17,73 @@ from collections.abc import Iterable, Mapping
 
 from adcompiler.ir.bodies import Replace
 from adcompiler.ir.loop import Item, Loop
-from adcompiler.ir.nodes import Array, Call, Const, Element, Func, Index, Map, Node, Read, closed
+from adcompiler.ir.nodes import (
+    Apply,
+    Array,
+    Call,
+    Const,
+    Element,
+    Func,
+    Index,
+    Input,
+    Map,
+    Node,
+    Read,
+    closed,
+)
 from adcompiler.ir.origins import follow
 from adcompiler.ir.ruled import Ruled
-from adcompiler.ir.walk import Rewriter, arrays_of, elements_of, is_computed, postorder, with_args
+from adcompiler.ir.walk import (
+    Rewriter,
+    arrays_of,
+    arrays_read,
+    elements_of,
+    is_computed,
+    postorder,
+    with_args,
+)
 from adcompiler.ops.costs import is_function
+from adcompiler.passes.algebra.strict import STRICT
 from adcompiler.passes.limits import FEWEST_SPLIT_ITERATIONS
+from adcompiler.passes.recurrences.loop_invariant import hoist_loop_invariants
 
 
 def distribute(func: Func) -> Func:
     """The program with functions that do not depend on carried values in nests before the loops."""
-    return _Distribute().func(func)
+    while True:
+        parted: list[Loop] = []
+        func = _Distribute(parted).func(func)
+        if not parted:
+            return func
+        func = hoist_loop_invariants(func)  # what reverse loops read of these is now known before them
 
 
 class _Distribute(Rewriter):
-    def __init__(self) -> None:
-        super().__init__()
-        self.collected: dict[Loop, list[Array]] = {}  # the new items of each loop
+    """`around` is the loop whose body is rewritten, if it is one, and `parted` gets the inner loops that were
+    distributed."""
 
-    def inner(self, loop: Loop | Ruled) -> None:
-        """Inner loops are unchanged."""
+    def __init__(self, parted: list[Loop], around: Loop | None = None) -> None:
+        super().__init__()
+        self.parted, self.around = parted, around
+        self.collected: dict[Loop, list[Array]] = {}  # the new items of each loop
+        self.fixed: set[Array] = set()  # arrays that are the same in each iteration of the loop around
+
+    def inner(self, loop: Loop | Ruled) -> Rewriter | None:
+        """Rules are unchanged."""
+        return _Distribute(self.parted, loop) if isinstance(loop, Loop) else None
+
+    def run(self, results: Iterable[Array]) -> tuple[Array, ...]:
+        """Rewrite arrays of the program, or those of an iteration."""
+        if self.around is not None:
+            self.fixed |= {self.arrays.get(s, s) for s in self.around.const_slots}
+        return super().run(results)
+
+    def array(self, array: Array) -> Array:
+        """An array as it is."""
+        inside = self.around is not None and not isinstance(array, Input)
+        if inside and self.fixed.issuperset(arrays_read(array)):
+            self.fixed.add(array)
+        return array
 
     def _item(self, item: Item) -> Array:  # type: ignore[override]
         if item.loop not in self.loops:
@@ -48,10 +96,14 @@ class _Distribute(Rewriter):
         length = loop.length
         if length is None or loop.test is not None or is_computed(length):
             return loop
-        if isinstance(length, Const) and int(length.value) < FEWEST_SPLIT_ITERATIONS:
+        few = isinstance(length, Const) and int(length.value) < FEWEST_SPLIT_ITERATIONS
+        if self.around is None and few:
             return loop
         before = _Before(loop)
         found = {e: closed((length,), before.values[e]) for e in before.functions(loop.roots)}
+        if self.around is not None:
+            found = {e: a for e, a in found.items() if self.fixed.issuperset(arrays_read(a))}
+            self.parted += [loop] if found else []
         if not found:
             return loop
         body = _Body(loop, found)
@@ -67,9 +119,11 @@ class _Before:
         first = 1 + len(loop.inits)
         last = first + len(loop.scanned)
         self.step, self.consts = loop.slots[0], dict(zip(loop.slots[last:], loop.consts, strict=True))
-        self.wholes = _whole_rows(loop)
+        slots = loop.slots[first:last]
+        self.wholes: dict[Array, Array] = dict(zip(slots, loop.scanned, strict=True))
         self.values: dict[Element, Element] = {}
         self.rows: set[Element] = set()
+        self.stepping: set[Element] = set()  # those that depend on the iteration's number
         self.numbers: dict[Array, Element] = {}
         for array in arrays_of(loop.roots):
             for element in elements_of(array.elements):
@@ -94,10 +148,14 @@ class _Before:
             value, made = Read(self.wholes[element.array], (Index(0), *args)), {element}
         elif element.array in self.consts:
             value = Read(self.consts[element.array], args)
+            if not self.stepping.isdisjoint(element.args):
+                made = {element}
         elif element.array is self.step:
             value = Index(0)
         if value is not None:
             self.values[element] = value
+            if 0 in value.axes:
+                self.stepping.add(element)
             follow({element: value})
             if made:
                 self.rows.add(element)
@@ -128,12 +186,7 @@ def _whole_rows(loop: Loop) -> dict[Array, Array]:
 def _without_rows(loop: Loop) -> tuple[Loop, list[Array]]:
     """The loop without collected values that are rows, and the arrays of its results."""
     wholes, count = _whole_rows(loop), len(loop.results)
-    same = [
-        wholes.get(out.body.array)
-        if isinstance(out, Map) and not out.rank and isinstance(out.body, Read) and not out.body.args
-        else None
-        for out in loop.outs
-    ]
+    same = [_row(out, wholes) for out in loop.outs]
     outs = tuple(out for out, whole in zip(loop.outs, same, strict=True) if whole is None)
     if len(outs) < len(loop.outs):
         operands = (loop.length, loop.inits, loop.scanned, loop.consts)
@@ -141,6 +194,14 @@ def _without_rows(loop: Loop) -> tuple[Loop, list[Array]]:
     items = iter(loop.items)
     finals = [next(items) for _ in range(count)]
     return loop, [*finals, *(next(items) if whole is None else whole for whole in same), *items]
+
+
+def _row(out: Array, wholes: Mapping[Array, Array]) -> Array | None:
+    """The array whose row a collected number is. A mark says nothing about a value that is stored."""
+    body = out.body if isinstance(out, Map) and not out.rank else None
+    while isinstance(body, Apply) and body.op == STRICT:
+        body = body.args[0]
+    return wholes.get(body.array) if isinstance(body, Read) and not body.args else None
 
 
 class _Body(Replace):

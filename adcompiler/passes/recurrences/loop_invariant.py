@@ -6,6 +6,9 @@ it is one array with one name and one buffer.
 
 A function of loop-invariant values, such as exp(w[k]) in what an iteration computes, becomes such an array if
 it is no larger than what it reads.
+
+A row that is the same in each iteration is a constant of the loop, and a collected value that no iteration
+changes is that value, whatever the iteration.
 """
 
 from __future__ import annotations
@@ -15,7 +18,21 @@ from itertools import chain
 
 from adcompiler.ir.bodies import Replace, made_before
 from adcompiler.ir.loop import Item, Loop
-from adcompiler.ir.nodes import Array, Call, Const, Element, Func, Index, Input, Map, Read, Size
+from adcompiler.ir.nodes import (
+    Array,
+    Call,
+    Const,
+    Element,
+    Func,
+    Index,
+    Input,
+    Map,
+    Read,
+    Size,
+    closed,
+    identity,
+)
+from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
 from adcompiler.ir.walk import (
     Rewriter,
@@ -29,16 +46,39 @@ from adcompiler.ir.walk import (
     with_elements,
 )
 from adcompiler.ops.costs import is_function
+from adcompiler.passes.arrays.prune import prune
 
 
 def hoist_loop_invariants(func: Func) -> Func:
     """The program with loops that compute no loop-invariant arrays."""
-    return _Lift().func(func)
+    known: list[Item] = []
+    func = _Lift(known).func(func)
+    return prune(func) if known else func
 
 
 class _Lift(Rewriter):
+    """`known` gets what loops need not collect."""
+
+    def __init__(self, known: list[Item]) -> None:
+        super().__init__()
+        self.known = known
+
+    def inner(self, loop: Loop | Ruled) -> Rewriter:
+        return _Lift(self.known)
+
+    def _item(self, item: Item) -> Array:  # type: ignore[override]
+        new = super()._item(item)
+        loop, k = new.loop, new.k - len(new.loop.results)
+        if 0 <= k < len(loop.outs):
+            consts: dict[Array, Array] = dict(zip(loop.const_slots, loop.consts, strict=True))
+            value = consts.get(loop.outs[k])
+            if value is not None and value.shape == new.shape[1:]:
+                self.known.append(new)
+                return closed(new.shape, Read(value, identity(new.shape)[1:]))
+        return new
+
     def _loop(self, loop: Loop) -> Loop:
-        loop = _outlined(super()._loop(loop))
+        loop = _outlined(_without_same_rows(super()._loop(loop)))
         found = _unchanging(loop)
         if not found:
             return loop
@@ -52,6 +92,33 @@ class _Lift(Rewriter):
         places = dict(zip(operands[-1], slots, strict=True))
         roots = Replace({a: places[m] for a, m in zip(found, made, strict=True)}).run(loop.roots)
         return _with_roots(loop, operands, roots)
+
+
+def _without_same_rows(loop: Loop) -> Loop:
+    """The loop with rows that are the same in each iteration as constants."""
+    first = 1 + len(loop.inits)
+    rows = list(zip(loop.slots[first:], loop.scanned, strict=False))
+    same = {slot: whole for slot, row in rows if (whole := _same(row)) is not None}
+    if not same:
+        return loop
+    kept = [(slot, row) for slot, row in rows if slot not in same]
+    more = dict.fromkeys(a for a in same.values() if a not in loop.consts)
+    operands = (loop.length, loop.inits, tuple(row for _, row in kept), (*loop.consts, *more))
+    new = Loop(*operands, (), (), None, loop.backward)
+    slots = [*loop.slots[:first], *(slot for slot, _ in kept), *loop.const_slots]
+    places: dict[Array, Array] = dict(zip(slots, new.slots, strict=False))
+    consts = dict(zip(new.consts, new.const_slots, strict=True))
+    places |= {slot: consts[a] for slot, a in same.items()}
+    roots = Replace(places).run(loop.roots)
+    return _with_roots(loop, operands, roots)
+
+
+def _same(rows: Array) -> Array | None:
+    """The array that each row is, if all are the same one."""
+    if not (isinstance(rows, Map) and isinstance(rows.body, Read)):
+        return None
+    whole, args = rows.body.array, rows.body.args
+    return whole if whole.shape == rows.shape[1:] and args == identity(rows.shape)[1:] else None
 
 
 def _outlined(loop: Loop) -> Loop:
