@@ -23,8 +23,8 @@ MOST_MASKED_STRIDE = 2  # the same where lanes may be inactive: each load needs 
 LEAST_DIVISOR = 8  # constant divisor of a counter from which it is counted in strips: a vector of numbers
 MOST_INLINED = 64  # operations of a function that is inlined: code
 
-# Characters of a module of LLVM IR that is compiled apart, by another thread: about 0.1 s to compile.
-PART_CHARACTERS = 1 << 15
+# Characters of a module of LLVM IR that is compiled apart, by another thread: about 50 ms to compile.
+PART_CHARACTERS = 1 << 14
 # Instructions of a loop that is copied for each value of a condition in it, by LLVM's count: most of these
 # conditions ask whether an inner loop is empty, and code takes time to compile.
 UNSWITCHED_COST = 15

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from adcompiler.targets.llvm.limits import PART_CHARACTERS
 
 _BEGIN, _END = "\ndefine ", "\n}\n"
 _INTERNAL, _EXPORTED = "define internal ", "define "
 _DEFINED = re.compile(r"define [^\n]*?@([\w.$]+)\(")
-_NAME = re.compile(r"@([\w.$]+)")
+_NAME = re.compile(r"[@(]([A-Za-z_][\w.$]*)")  # also forms of functions for vectors, in attributes
+_KEPT = re.compile(r"@llvm\.compiler\.used = [^\n]*\n")
 
 
 def parts(text: str) -> list[str]:
@@ -39,13 +40,15 @@ def divided(text: str, apart: Collection[str]) -> list[str]:
             functions[found[1]] = part
         else:
             head += part
-    called = {name: functions.keys() & set(_NAME.findall(part)) for name, part in functions.items()}
-
-    everywhere = sorted(functions.keys() & set(_NAME.findall(head)))
+    used = _KEPT.search(head)
+    all_kept = _NAME.findall(used[0]) if used else []
+    head = _KEPT.sub("", head)
+    named = {name: set(_NAME.findall(part)) for name, part in functions.items()}
+    called = {name: functions.keys() & names for name, names in named.items()}
 
     def needed(roots: Collection[str]) -> dict[str, None]:
-        """What functions and the head need, themselves included, but not what else is apart."""
-        found = dict.fromkeys((*everywhere, *roots))
+        """What functions need, themselves included, but not what else is apart."""
+        found = dict.fromkeys(roots)
         for name in (work := [*found]):
             new = sorted(called[name].difference(found, apart))
             found |= dict.fromkeys(new)
@@ -63,8 +66,17 @@ def divided(text: str, apart: Collection[str]) -> list[str]:
         inside = needed(group)
         defined = [functions[n].replace(_INTERNAL, _EXPORTED, n in apart) for n in inside]
         outside = {n for name in inside for n in called[name]} - inside.keys()
-        modules.append("".join([head, *map(_declared, (functions[n] for n in sorted(outside))), *defined]))
+        declared = [_declared(functions[n]) for n in sorted(outside)]
+        known = set().union(*(named[n] for n in inside))
+        modules.append("".join([kept([n for n in all_kept if n in known]), head, *declared, *defined]))
     return sorted(modules, key=len, reverse=True)
+
+
+def kept(names: Sequence[str]) -> str:
+    """The line that keeps functions although nothing calls them yet."""
+    listed = ", ".join(f"ptr @{name}" for name in names)
+    used = f"appending global [{len(names)} x ptr] [{listed}]"
+    return f'@llvm.compiler.used = {used}, section "llvm.metadata"\n' if names else ""
 
 
 def _declared(function: str) -> str:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from adcompiler.lazy_dataclass import dataclass
 from adcompiler.loopir.nodes import UnsupportedError
 from adcompiler.targets.llvm.libmvec import Set
+from adcompiler.targets.llvm.module_text import kept
 from adcompiler.targets.llvm.places import Places
 
 
@@ -98,10 +99,8 @@ class Needs:
     @property
     def head(self) -> list[str]:
         """The declarations before the functions."""
-        kept = ", ".join(f"ptr @{name}" for name in sorted(self.kept))
-        used = f"appending global [{len(self.kept)} x ptr] [{kept}]"
         return [
-            *[f'@llvm.compiler.used = {used}, section "llvm.metadata"'] * bool(kept),
+            *([kept(sorted(self.kept))] if self.kept else []),
             *self.declared.values(),
             *([] if self.places is None else self.places.head(self.hints)),
         ]
