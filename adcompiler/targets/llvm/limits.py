@@ -25,9 +25,6 @@ MOST_INLINED = 64  # operations of a function that is inlined: code
 
 # Characters of a module of LLVM IR that is compiled apart, by another thread: about 50 ms to compile.
 PART_CHARACTERS = 1 << 14
-# Instructions of a loop that is copied for each value of a condition in it, by LLVM's count: most of these
-# conditions ask whether an inner loop is empty, and code takes time to compile.
-UNSWITCHED_COST = 15
 HIGHEST_LEVEL = 3  # of LLVM's optimisation: time to compile
 MOST_LIBRARIES = 16  # libraries of a linker, which retains 10 KB for each: memory
 MOST_WORDS = 256  # words of a kernel, and of a fast path's outputs: a table on the stack

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from adcompiler.targets.llvm.limits import UNSWITCHED_COST
 from adcompiler.targets.llvm.values import BrokenModuleError
 
 # Names of LLVM's options, with our values and the defaults.
@@ -22,7 +21,6 @@ OPTIONS: tuple[tuple[str, object, object], ...] = (
     # Else x[i + 1], which the next iteration reads as x[i], stays in a register, and a stencil that calls
     # functions is not vectorised.
     ("enable-load-in-loop-pre", "false", "true"),
-    ("unswitch-threshold", UNSWITCHED_COST, 50),
 )
 
 
