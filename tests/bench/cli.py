@@ -63,9 +63,7 @@ def bench(
     busy: Annotated[
         bool, typer.Option("--busy", help="Compare with a machine whose cores all spin.")
     ] = False,
-    first: Annotated[
-        bool, typer.Option("--first", help="Measure first gradients only; with --cliffs, in processor time.")
-    ] = False,
+    first: Annotated[bool, typer.Option("--first", help="Measure first gradients only.")] = False,
     probe: Annotated[bool, typer.Option(help="Measure first gradients and memory too.")] = True,
     size: Annotated[str | None, typer.Option(help="full, quick or tiny.")] = None,
     read: Annotated[
