@@ -34,6 +34,9 @@ PACKING_NANOSECONDS = 0.2  # nanoseconds to pack an element of a factor, as meas
 UPDATE_NANOSECONDS = 25  # nanoseconds to start a strip of a panel and to add it to the result, as measured
 CALL_NANOSECONDS = 100  # nanoseconds of a call for a tile, as measured
 STRIP_ROWS, PANEL_COLUMNS = 6, 8  # rows and columns of a strip of a panel; half of these are a vector
+# Time of matrix products as calls by that of their points in loops, from which loops run whatever the rest of
+# the program takes: calls fill tiles with zeros then, as with three terms. It saves predictions.
+CLEARLY_SLOWER = 2.0
 # Points of a block of tiles of a contraction: tiles in a row share what is packed; fewer blocks for threads.
 TILES_POINTS = 1 << 19
 # Places of the last axes of a group that tiles do not cut, such as those of a window: tiles are smaller.

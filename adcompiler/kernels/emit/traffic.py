@@ -41,6 +41,7 @@ from adcompiler.kernels.emit.contraction import Tiles
 from adcompiler.kernels.limits import (
     CACHE_BYTES,
     CALL_NANOSECONDS,
+    CLEARLY_SLOWER,
     FUNCTION_WEIGHT,
     LANES_DEPTH,
     PACKING_NANOSECONDS,
@@ -436,15 +437,17 @@ def _arithmetic(operations: Operations) -> int:
     return both + sum(n * _weight(op) for op, n in each.items())
 
 
-def calls_pay(products: Iterable[tuple[Dtype, Sequence[int]]]) -> bool:
+def calls_pay(products: Iterable[tuple[Dtype, Sequence[int]]]) -> bool | None:
     """Whether calls of matrix products take less time than loops, even if their operands and results are
-    stored for them alone. A product is its type and lengths: cases, rows, columns and terms."""
-    products, calls = list(products), 0.0
+    stored for them alone; False if they take much longer although nothing is stored, and None if the rest of
+    the program decides. A product is its type and lengths: cases, rows, columns and terms."""
+    calls = stores = loops = 0.0
     for dtype, (*cases, rows, columns, terms) in products:
         stored = rows * columns + rows * terms + columns * terms
         calls += _product(dtype, True, (*cases, rows, terms, columns))
-        calls += 2 * prod(cases) * stored * NUMPY[dtype].itemsize * CACHED_BYTE_NANOSECONDS
-    return calls <= sum(time_as_loops(lengths) for _, lengths in products)
+        stores += 2 * prod(cases) * stored * NUMPY[dtype].itemsize * CACHED_BYTE_NANOSECONDS
+        loops += time_as_loops((*cases, rows, columns, terms))
+    return True if calls + stores <= loops else False if calls >= CLEARLY_SLOWER * loops else None
 
 
 def time_as_loops(lengths: Sequence[int]) -> float:

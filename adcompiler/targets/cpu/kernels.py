@@ -258,16 +258,17 @@ class _Program:
     ) -> tuple[int, ...]:
         """Those of some products outside of loops that are calls for these lengths."""
         found = tuple(products)
-        if not found or all(is_certain(each[k]) for k in found) or self.is_clear(found, each):
+        if not found or all(is_certain(each[k]) for k in found):
             return found
-        return () if self.is_slower(found, rounded(sizes)) else found
+        pays = self.alone(found, each)
+        slower = self.is_slower(found, rounded(sizes)) if pays is None else not pays
+        return () if slower else found
 
-    def is_clear(self, products: tuple[int, ...], lengths: Sequence[Sequence[int]]) -> bool:
-        """Whether the products alone decide that calls are faster, so that no times of programs are needed:
-        loops may not skip the zeros of triangles."""
-        return not any(self.bounded[k] for k in products) and calls_pay(
-            (self.products[k].array.dtype, lengths[k]) for k in products
-        )
+    def alone(self, products: tuple[int, ...], lengths: Sequence[Sequence[int]]) -> bool | None:
+        """Whether calls are faster, if the products alone decide that and no times of programs are needed:
+        for calls, loops may not skip the zeros of triangles."""
+        pays = calls_pay((self.products[k].array.dtype, lengths[k]) for k in products)
+        return None if pays and any(self.bounded[k] for k in products) else pays
 
     @cached_property
     def bounded(self) -> list[bool]:

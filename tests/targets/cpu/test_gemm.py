@@ -11,6 +11,7 @@ from adcompiler.frontend.lowering.program import lower
 from adcompiler.ir.nodes import Call
 from adcompiler.ir.textform.verify import verify
 from adcompiler.ir.walk import arrays_of
+from adcompiler.kernels.emit.traffic import calls_pay
 from adcompiler.passes.order.gemm import chosen, found, with_calls
 from adcompiler.passes.pipeline import OPTIMISE, run
 from adcompiler.pytree.kinds import ArgType
@@ -291,7 +292,7 @@ def loss(x0: f64[n, c, h, w], k: f64[o, c, 3, 3]):
 @pytest.mark.parametrize(("border", "step"), [(0, 1), (1, 1), (0, 2), (1, 2)])
 def test_convolutions_are_products_of_windows(border, step, dtype, monkeypatch):
     """Values, gradients and products with Hessians, also of no images."""
-    monkeypatch.setattr("adcompiler.targets.cpu.kernels._Program.is_slower", lambda *_: False)
+    monkeypatch.setattr("adcompiler.targets.cpu.kernels._Program.alone", lambda *_: True)
     text = CONVOLUTION.replace("BORDER", str(border)).replace("f64", dtype)
     text = (
         text.replace("STEP", str(step)) if step > 1 else text.replace("STEP * ", "").replace(" // STEP", "")
@@ -321,7 +322,7 @@ def loss(x: f64[n, c, m], k: f64[o, c, 3], y: f64[n, o, m - 2]):
 @pytest.mark.parametrize("channels", [2, 5])
 def test_few_channels_are_rows_of_products(channels, monkeypatch):
     """Also where kernels for long arrays know the number of channels."""
-    monkeypatch.setattr("adcompiler.targets.cpu.kernels._Program.is_slower", lambda *_: False)
+    monkeypatch.setattr("adcompiler.targets.cpu.kernels._Program.alone", lambda *_: True)
     args = [RANDOM.normal(size=shape) for shape in ((3, channels, 70), (50, channels, 3), (3, 50, 68))]
     fast, slow = (adc.grad(adc.compile(LINES, backend=b), ("x", "k")) for b in ("cpu", "numpy"))
     for one, other in zip(_arrays(fast(*args)), _arrays(slow(*args)), strict=True):
@@ -332,7 +333,7 @@ def test_few_channels_are_rows_of_products(channels, monkeypatch):
 
 def test_zeros_around_a_window_are_not_multiplied_by_infinity(monkeypatch):
     """An infinite weight at the edge of a window makes no gradient of an image NaN that is finite."""
-    monkeypatch.setattr("adcompiler.targets.cpu.kernels._Program.is_slower", lambda *_: False)
+    monkeypatch.setattr("adcompiler.targets.cpu.kernels._Program.alone", lambda *_: True)
     x, k, y = (RANDOM.normal(size=shape) for shape in ((40, 8, 20), (8, 8, 3), (40, 8, 18)))
     gradients = [adc.grad(adc.compile(LINES, backend=b), wrt=("x",)) for b in ("cpu", "numpy")]
     for weight in (0.5, np.inf):
@@ -357,3 +358,11 @@ def test_loops_are_not_scheduled_where_they_cannot_be_faster():
     assert configuration.products == (0,)
     assert [*program.slower.values()] == [False]
     assert [*program.times] == [*program.programs] == [((0,), False)]
+
+
+@pytest.mark.parametrize(
+    ("pays", "rows", "columns", "terms"),
+    [(True, 512, 512, 512), (None, 896, 16, 16), (False, 2116, 8, 3), (False, 5000, 1, 4)],
+)
+def test_products_alone_decide_where_the_rest_of_a_program_does_not_matter(pays, rows, columns, terms):
+    assert calls_pay([("f64", (rows, columns, terms))]) is pays
