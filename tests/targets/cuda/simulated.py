@@ -197,6 +197,7 @@ def test_arrays_on_the_device_may_have_any_strides(
 ) -> None:
     monkeypatch.setattr(executable, "LARGE_ITERATION", large)
     monkeypatch.setattr(kernels, "chosen", lambda *_: True)
+    monkeypatch.setattr(kernels._Program, "alone", lambda *_: True)
     monkeypatch.setattr(device_program, "multiply", undisturbed(product.multiply))
     x, w = cuda.to_device(RANDOM.normal(size=(14, 6))), cuda.to_device(RANDOM.normal(size=(3, 7)))
     args = x[::2, 1:4], w.T
@@ -420,6 +421,7 @@ def undisturbed(call: Any) -> Any:
 @pytest.mark.parametrize("expression", ["x @ y", "x @ z.T", "z @ x.T", "y.T @ x.T", "x.T @ x"])
 def test_products_are_made_by_tiles(expression: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "chosen", lambda *_: True)
+    monkeypatch.setattr(kernels._Program, "alone", lambda *_: True)
     monkeypatch.setattr(device_program, "multiply", undisturbed(product.multiply))
     args = RANDOM.normal(size=(7, 5)), RANDOM.normal(size=(5, 6)), RANDOM.normal(size=(6, 5))
     f, g = (adc.compile(f"def f(x, y, z):\n    return {expression}", backend=b) for b in ("cuda", "numpy"))
