@@ -83,15 +83,19 @@ def together(tasks: Sequence[Callable[[], T]]) -> list[T]:
         for k in numbers:
             try:
                 found[k] = tasks[k]()
-            except BaseException as error:
+            except Exception as error:
                 errors[k] = error
 
     threads = [threading.Thread(target=run) for _ in range(min(len(tasks), get_num_threads()) - 1)]
     with without_signals():
         begun = [thread for thread in threads if _begins(thread)]
-    run()
-    for thread in begun:
-        thread.join()
+    try:
+        run()
+    finally:  # after Ctrl-C no thread takes another task
+        for _ in numbers:
+            pass
+        for thread in begun:
+            thread.join()
     if errors:
         raise errors[min(errors)]
     return [found[k] for k in range(len(tasks))]

@@ -42,6 +42,22 @@ def test_the_first_error_is_raised_after_all_tasks_have_run(threads):
     assert sorted(done) == [0, 1, 2, 4, 6, 7]
 
 
+def test_no_task_begins_after_an_interrupt():
+    done = []
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    before = adc.get_num_threads()
+    adc.set_num_threads(1)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            together([lambda: done.append(0), interrupted, lambda: done.append(2)])
+    finally:
+        adc.set_num_threads(before)
+    assert done == [0]
+
+
 def test_without_more_threads_the_calling_one_runs_all_tasks(monkeypatch):
     def refused(_):
         raise RuntimeError("can't start new thread")

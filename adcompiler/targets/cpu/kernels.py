@@ -42,10 +42,11 @@ Rows = tuple[bool, ...]
 class Configuration(NamedTuple):
     """The choices about a kernel that depend on lengths.
 
-    known which lengths are constants, and which of those that are likely to be equal are one symbol rows
-    whether each product of gathered rows is one over rows, in the order in which they are asked for products
-    the numbers of the matrix products that are calls reordered sums over pairs are interchanged, or
-    bounded where a matrix is zero mode the variant one kernel's source is compiled as (`compiled.py`)
+    - known: which lengths are constants, and which of those that are likely to be equal are one symbol
+    - rows: whether each product of gathered rows is one over rows, in the order in which they are asked for
+    - products: the numbers of the matrix products that are calls
+    - reordered: whether sums over pairs are interchanged, or bounded where a matrix is zero
+    - mode: the variant one kernel's source is compiled as (`compiled.py`)
     """
 
     known: Known = NOTHING

@@ -175,7 +175,7 @@ def get_ready() -> None:
 
 
 def _get_ready() -> None:
-    with suppress(UnsupportedError, BrokenModuleError):  # whoever needs it finds the reason
+    with suppress(Exception):  # whoever needs it finds the reason
         _FIXED.polls, _FIXED.pool  # noqa: B018
 
 

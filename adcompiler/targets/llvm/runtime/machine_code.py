@@ -97,11 +97,11 @@ def _tools(level: int, native: bool = True) -> Iterator[tuple[Any, Any]]:
     llvmlite leaks some of their memory."""
     from llvmlite import binding as llvm
 
-    free = _FREE.setdefault((level, native), [])
+    here, free = host(), _FREE.setdefault((level, native), [])
     try:
         tools = free.pop()
     except IndexError:
-        machine = host().machine(level) if native else _any_processor(level)
+        machine = here.machine(level) if native else _any_processor(level)
         options = llvm.create_pipeline_tuning_options(speed_level=level)
         options.slp_vectorization = False  # as in numba
         tools = machine, llvm.create_pass_builder(machine, options)
