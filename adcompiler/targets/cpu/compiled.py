@@ -36,8 +36,9 @@ Layout = tuple[tuple[int, ...], bool, list[tuple[tuple[int, ...], np.dtype]], bo
 class Mode(NamedTuple):
     """The variant a kernel is compiled as.
 
-    divided program loops divide their iterations among threads low_trips loops in their iterations are short
-    (`short_loops.py`) polled a block of a nest has so many points that loops inside it poll for signals
+    - divided: program loops divide their iterations among threads
+    - low_trips: loops in their iterations are short (`short_loops.py`)
+    - polled: a block of a nest has so many points that loops inside it poll for signals
     """
 
     divided: bool = False

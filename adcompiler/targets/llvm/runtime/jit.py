@@ -127,6 +127,9 @@ def _callable(library: Any, flags: int, *held: Any) -> Callable[..., Any]:
 class _Fixed:
     """The machine code that all kernels share."""
 
+    def __init__(self) -> None:
+        self.by_type: Memo[str, Any] = Memo()
+
     @cached_property
     def fast_path(self) -> Any:
         """That of all fast paths."""
@@ -147,14 +150,9 @@ class _Fixed:
             os.register_at_fork(after_in_child=lambda: settle(threading.get_ident()))
         return library
 
-    @cached_property
-    def tiles(self) -> Memo[str, Any]:
-        """Tiles of matrix products by type, for the widest vectors of this processor."""
-        return Memo()
-
-    def tiles_of(self, kind: str) -> Any:
-        """Those of a type."""
-        return self.tiles.made(kind, lambda: keep_alive(_loaded(gemm(kind, _vector_bits()))))
+    def tiles(self, kind: str) -> Any:
+        """Tiles of matrix products of a type, for the widest vectors of this processor."""
+        return self.by_type.made(kind, lambda: keep_alive(_loaded(gemm(kind, _vector_bits()))))
 
 
 _FIXED = _Fixed()
@@ -226,8 +224,8 @@ def _loaded(code: Code, own: Mapping[str, int] = MappingProxyType({})) -> Any:
     if missing := sorted(name for name, address in symbols.items() if not address):
         raise UnsupportedError(f"the C library has no {', '.join(missing)}")
     tiled = code.externals & SYMBOLS.keys()
-    contents = objects(code, [partial(_FIXED.tiles_of, kind) for kind in {SYMBOLS[name] for name in tiled}])
-    symbols |= {name: _FIXED.tiles_of(SYMBOLS[name])[name] for name in tiled}
+    contents = objects(code, [partial(_FIXED.tiles, kind) for kind in {SYMBOLS[name] for name in tiled}])
+    symbols |= {name: _FIXED.tiles(SYMBOLS[name])[name] for name in tiled}
     symbols |= {POLL: _FIXED.polls[POLL]} if POLL in code.externals else {}
     builder = llvm.JITLibraryBuilder().add_current_process()
     for content in contents:
