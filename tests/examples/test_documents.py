@@ -46,6 +46,15 @@ def test_all_pages_are_in_the_navigation():
     assert sorted(listed) == sorted(page.name for page in ROOT.glob("docs/*.md"))
 
 
+def test_continuous_integration_runs_the_commands_of_the_readme():
+    """The lines under "Run the tests" are, word for word and in order, lines of `.ci/run`."""
+    section = (ROOT / "README.md").read_text("utf-8").partition("## Run the tests\n")[2]
+    setup, tests = re.search(r"^```bash\n(.*?)\n```$", section, re.DOTALL | re.MULTILINE)[1].splitlines()
+    script = (ROOT / ".ci/run").read_text("utf-8").splitlines()
+    assert [line for line in script if line in (setup, tests)] == [setup, tests]
+    assert script[-1] == tests, "the status of the tests is that of the script"
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(
     find_spec("material") is None, reason="needs mkdocs-material: pip install 'adcompiler[docs]'"
