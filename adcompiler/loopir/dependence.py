@@ -4,9 +4,12 @@ run in any order."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
 
 from adcompiler.loopir.intrinsics import INTEGER_EXTREMA
+from adcompiler.loopir.limits import MOST_WRITTEN_OUT
 from adcompiler.loopir.nodes import (
     Access,
     Allocate,
@@ -30,6 +33,7 @@ from adcompiler.loopir.walk import (
     assigned,
     in_order,
     mentions,
+    named,
     names,
     read_names,
     reads,
@@ -71,10 +75,22 @@ def loop_variant(loop: For, also: Collection[str] = (), counters: bool = True) -
     return own
 
 
+class _Definition(NamedTuple):
+    """What is known of an expression of an iteration if the variables in it are written out."""
+
+    nodes: int  # how many nodes it has then
+    changes: bool  # whether it mentions what changes from iteration to iteration
+    loads: bool  # whether it reads elements of arrays
+
+
 class Iteration(Rewriter):
     """What changes in an iteration of a loop, and how. It rewrites expressions so that they depend on the
     loop's counter and on variables from outside alone, if variables of the iteration have one value each. A
-    variable that is read before it is set has two: that of the iteration before comes first."""
+    variable that is read before it is set has two: that of the iteration before comes first.
+
+    Definitions share variables, so an expression may be far larger written out than the loop is. Questions
+    are therefore answered for each variable once, in the order of definitions, and `written_out` has a limit.
+    """
 
     def __init__(self, loop: For) -> None:
         inside = assigned(*loop.body)
@@ -87,11 +103,35 @@ class Iteration(Rewriter):
                 self.defined[s.name] = s.value
         stored = {at.array for s in statements(loop.body) for at in stores_of(s)}
         self.changing = {loop.axis, *inside, *stored}
+        self.steps: dict[str, int | None] = {}
 
     def expr(self, e: Expr) -> Expr:
         if isinstance(e, Var) and e.name in self.defined:
             return self.expr(self.defined[e.name])
         return super().expr(e)
+
+    def written_out(self, e: Expr) -> Expr | None:
+        """An expression of the counter and of variables from outside; None if it is too large."""
+        return self.expr(e) if self.about(e).nodes <= MOST_WRITTEN_OUT else None
+
+    @cached_property
+    def definitions(self) -> dict[str, _Definition]:
+        """What is known of each variable of the iteration: none is read before it is set."""
+        found: dict[str, _Definition] = {}
+        for name, value in self.defined.items():
+            found[name] = self.about(value, found)
+        return found
+
+    def about(self, e: Expr, known: Mapping[str, _Definition] | None = None) -> _Definition:
+        """What is known of an expression; `known` are the variables set before it, if not all are."""
+        known = self.definitions if known is None else known
+        nodes, changes, loads = 0, False, False
+        for n in walk(e):
+            inner = known.get(n.name) if isinstance(n, Var) else None
+            nodes += 1 if inner is None else inner.nodes
+            changes |= named(n) in self.changing if inner is None else inner.changes
+            loads |= isinstance(n, Access) if inner is None else inner.loads
+        return _Definition(nodes, changes, loads)
 
     def step(self, e: Expr) -> int | None:
         """By how much a number grows from iteration to iteration; None if values or remainders decide."""
@@ -99,7 +139,9 @@ class Iteration(Rewriter):
             case Var(name=name) if name == self.axis:
                 return 1
             case Var(name=name) if name in self.defined:
-                return self.step(self.defined[name])
+                if name not in self.steps:
+                    self.steps[name] = self.step(self.defined[name])
+                return self.steps[name]
             case Call(name="uint64" | "np.int64", args=(inner,)):
                 return self.step(inner)
             case Binary(op="+" | "-" as op, left=left, right=right):
@@ -111,7 +153,7 @@ class Iteration(Rewriter):
             ):
                 found = self.step(other)
                 return None if found is None else n * found
-        return None if mentions(self.changing, self.expr(e)) else 0
+        return None if self.about(e).changes else 0
 
 
 class Along(Iteration):
@@ -120,7 +162,7 @@ class Along(Iteration):
 
     def __init__(self, loop: For, own: Collection[str]) -> None:
         self.axis, self.changing = loop.axis, {*own}
-        self.defined = {}
+        self.defined, self.steps = {}, {}
         inside, read = assigned(*loop.body), set[str]()
         for s in in_order(loop.body):
             read.update(read_names(s))

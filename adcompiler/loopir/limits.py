@@ -5,6 +5,8 @@ MOST_ATTEMPTS = 100  # attempts to parse, which run out of memory by turns if th
 MOST_NODES = 700  # nodes of an unrolled loop: code
 # Nodes of an unrolled loop that compares its axis, as in blocks of a Jacobian: most of it folds then.
 MOST_NODES_THAT_FOLD = 18_000
+# Nodes of an expression with definitions in place of their variables, which then share nothing: time.
+MOST_WRITTEN_OUT = 1000
 MOST_LOW_TRIPS = 8  # iterations of an innermost loop; from 12 on kernels for long ones are faster
 MOST_ITERATIONS = 32  # iterations of a loop that folds, including those inside: code
 

@@ -6,12 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import gradbench_reference as reference
 import numpy as np
 import pytest
+from judges import growth
 
 import adcompiler as adc
 
@@ -171,3 +173,33 @@ def test_a_line_that_is_no_message_is_answered_and_the_next_one_is_read(tool, li
     assert (response["id"], response["success"]) == (None, False)
     assert says in response["error"]
     assert tool.ask("start") == {"tool": "adcompiler"}
+
+
+# Inputs of the sizes that GradBench sends, and the most functions that may run until the first result: for
+# `det`, for each row of the matrix.
+REAL = [
+    *(("det", ("primal", "gradient"), n * 1_300_000, reference.det_input(RNG, n)) for n in range(5, 12)),
+    ("lse", ("primal", "gradient"), 1_000_000, reference.lse_input(RNG, 2500)),
+    ("llsq", ("primal", "gradient"), 1_000_000, reference.llsq_input(RNG, 16, 128)),
+    ("kmeans", ("cost", "dir"), 1_000_000, reference.kmeans_input(RNG, 1000, 100, 8)),
+    ("ode", ("primal", "gradient"), 1_500_000, reference.ode_input(RNG, 1000, 100)),
+    ("gmm", ("objective", "jacobian"), 3_000_000, reference.gmm_input(RNG, 2, 5, 1000)),
+    ("gmm", ("objective", "jacobian"), 3_000_000, reference.gmm_input(RNG, 64, 100, 1000)),
+    ("lstm", ("objective", "jacobian"), 4_000_000, reference.lstm_input(RNG, 2, 1024, 14)),
+    ("ba", ("objective", "jacobian"), 4_000_000, reference.ba_input(RNG, 49, 7776, 31843)),
+    ("ht", ("objective", "jacobian"), 9_000_000, reference.ht_input(RNG, 544, 100, True, False)),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("module", "functions", "most", "given"), REAL, ids=[case[0] for case in REAL])
+def test_the_first_result_of_a_real_size_takes_a_bounded_number_of_steps(
+    module, functions, most, given, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("ADC_CACHE_DIR", str(tmp_path))
+    monkeypatch.syspath_prepend(TOOL.parent)
+    for function in functions:
+        case = import_module(f"evals.{module}").FUNCTIONS[function]
+        args = case.prepare(given)
+        found = growth.calls(lambda case=case, args=args: case.run(*args))
+        assert found.total() <= most, f"{function}: {found.total()}\n{growth.frequent(found)}"

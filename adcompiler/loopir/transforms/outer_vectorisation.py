@@ -160,7 +160,7 @@ class _Nest:
         records: Counter[str] = Counter()
         lengths = _short_loops(self.loop)
         far = dict.fromkeys(at for at, _, _ in self.places if self.is_far(at))
-        if any(isinstance(n, Access) for at in far for i in at.indices for n in walk(self.along.expr(i))):
+        if any(self.along.about(i).loads for at in far for i in at.indices):
             return False
         for at in far:
             records[at.array] += prod(lengths[n] for n in variables(*at.indices) & lengths.keys())
@@ -261,8 +261,14 @@ class _Nest:
 
     def is_beside(self, at: Access) -> bool:
         """Whether the last index grows by one from iteration to iteration, and the others are uniform."""
+        return self.beside(at) is not None
+
+    def beside(self, at: Access) -> Expr | None:
+        """The last index in terms of the iteration, if it grows by one from iteration to iteration and the
+        others are uniform."""
         *others, last = at.indices
-        return self.along.step(last) == 1 and not mentions(self.own, *others)
+        follows = self.along.step(last) == 1 and not mentions(self.own, *others)
+        return self.along.written_out(last) if follows else None
 
     def across(self, vectors: int = 1, of_block: bool = True) -> Lanes:
         """The loop with its iterations as lanes."""
@@ -510,12 +516,12 @@ class _VectorStatements(Rewriter):
             return at
         if name in self.nest.copies:
             return Lane(name, (self.expr(at.indices[self.nest.copies[name]]),), row=True, mark=at.mark)
-        row, beside = name in self.nest.rows, self.nest.is_beside(at)
+        row, last = name in self.nest.rows, self.nest.beside(at)
         apart, indices = self.nest.is_apart(at), self.all(at.indices)
-        if beside:  # the last index in terms of the iteration, for that of the first lane
+        if last is not None:  # that of the first lane
             axis = Renamed({self.nest.axis: self.nest.axis + LANE})
-            indices = (*indices[:-1], axis.expr(self.nest.along.expr(at.indices[-1])))
-        return Lane(name, indices, row=row, beside=beside, apart=apart, mark=at.mark)
+            indices = (*indices[:-1], axis.expr(last))
+        return Lane(name, indices, row=row, beside=last is not None, apart=apart, mark=at.mark)
 
 
 class _SingleLane(Rewriter):

@@ -56,9 +56,11 @@ def quotients(loop: For) -> dict[Quotient, list[Binary]]:
         outside = Iteration(loop)
         for node in nodes:
             step = outside.step(node.left)
-            if step and outside.step(node.right) == 0:
-                made = Quotient(outside.expr(node.left), outside.expr(node.right), step)
-                found.setdefault(made, []).append(node)
+            if not step or outside.step(node.right) != 0:
+                continue
+            numerator, divisor = map(outside.written_out, (node.left, node.right))
+            if numerator is not None and divisor is not None:
+                found.setdefault(Quotient(numerator, divisor, step), []).append(node)
     return found
 
 
