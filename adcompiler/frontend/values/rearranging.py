@@ -10,7 +10,7 @@ from adcompiler.analysis.affine import Linear, linear, linear_constant
 from adcompiler.analysis.exact_lengths import EXACT, LONG
 from adcompiler.analysis.intervals import lowest
 from adcompiler.analysis.limits import MOST_ELEMENTS
-from adcompiler.analysis.mixed_radix import Domain, exact_quotients, product_of, regrouped
+from adcompiler.analysis.mixed_radix import Domain, Product, exact_quotients, product_of, regrouped
 from adcompiler.errors import DtypeError, LimitError, OutOfRangeError, ParseError, ShapeError, Span
 from adcompiler.frontend.values.operations import ONE, Context, over
 from adcompiler.frontend.values.sizes import unit
@@ -23,8 +23,21 @@ from adcompiler.frontend.values.values import (
     instead_of,
     is_number,
 )
-from adcompiler.ir.nodes import Element, Index, Input, Map, Read, Shape, const, is_const, select
-from adcompiler.ir.walk import is_computed, rewrite, substitute
+from adcompiler.ir.nodes import (
+    Apply,
+    Const,
+    Element,
+    Index,
+    Input,
+    Map,
+    Read,
+    Shape,
+    Size,
+    const,
+    is_const,
+    select,
+)
+from adcompiler.ir.walk import is_computed, operands, rewrite, substitute
 from adcompiler.ops.build import apply, cast
 
 ZERO = const(0, "i64")
@@ -97,8 +110,8 @@ def reshape(context: Context, value: Value, shape: Sequence[AnyValue], span: Spa
         context.fail(ShapeError, "only one length of reshape can be -1", span, "give the other lengths")
     if unknown:
         parts = combine("maximum", known, ONE) if is_computed(known) else known
-        whole = None if is_computed(known) else product_of(total).over(product_of(known))
-        lengths[unknown[0]] = combine("floor_divide", total, parts) if whole is None else whole.element()
+        whole = None if is_computed(known) else _quotient(total, known)
+        lengths[unknown[0]] = combine("floor_divide", total, parts) if whole is None else whole
         known = total if whole is not None else combine("multiply", known, lengths[unknown[0]])
     if not context.sizes.merge(
         known, total, "reshape: the number of elements", span, "keep the number of elements"
@@ -118,6 +131,22 @@ def reshape(context: Context, value: Value, shape: Sequence[AnyValue], span: Spa
     element = substitute(value.element, dict(enumerate(places)))
     domain = Domain(found, exact_quotients(found, old), old)
     return Value(new, domain.simplified((element,))[0], value.weak)
+
+
+def _quotient(total: Element, part: Element) -> Element | None:
+    """A length over a part of it, if that is a product; what the length clamps at 0 remains clamped."""
+    found = product_of(total).over(product_of(part))
+    clamps: dict[Element, Element] = {}
+    factors = operands(total, "multiply")
+    for factor in factors:
+        match factor:
+            case Apply(op="maximum", args=(x, zero)) if is_const(zero, 0):
+                inner = operands(x, "multiply")
+                clamps |= {f: apply("maximum", f, ZERO) for f in inner if not isinstance(f, Const | Size)}
+                factors += inner
+    if found is None:
+        return None
+    return Product(found.number, {clamps.get(f, f): power for f, power in found.powers.items()}).element()
 
 
 def no_overflow(
@@ -248,12 +277,14 @@ def join(context: Context, values: Sequence[AnyValue], axis: int, span: Span) ->
         ends.append(combine("add", ends[-1], n) if ends else n)
     shape[axis] = ends[-1]
     element: Element | None = None
+    whole = axes_of(Value(tuple(shape), parts[0].element))
+    place = whole[axis]
     for k in reversed(range(len(parts))):
         start = ends[k - 1] if k else ZERO
-        places = axes_of(Value(tuple(shape), parts[k].element))
-        places[axis] = ZERO if unit(parts[k].shape[axis]) else combine("subtract", Index(axis), start)
+        places = list(whole)
+        places[axis] = ZERO if unit(parts[k].shape[axis]) else combine("subtract", place, start)
         here = cast(substitute(parts[k].element, dict(enumerate(places))), dtype)
-        element = here if element is None else select(apply("less", Index(axis), ends[k]), here, element)
+        element = here if element is None else select(apply("less", place, ends[k]), here, element)
     assert element is not None
     return Value(tuple(shape), element, weak)
 
