@@ -123,7 +123,7 @@ def cell(text: str, name: str | None, around: Mapping[str, Any], static: str, **
     module = parse("\n" + text, name="<cell>")
     if module.expression is not None and name is None:
         raise ParseError("the cell is an expression without a name", remedy="name it: %%adc f")
-    return _definitions(module, name or "", meanings(around), _names(static), options(**given))
+    return _definitions(module, name or "", meanings(around, module), _names(static), options(**given))
 
 
 def composed(
@@ -132,7 +132,7 @@ def composed(
     """The definition in a text that calls functions, compiled with the options of one of them."""
     chosen = like._options if isinstance(like, SourceFunction) else Options(backend=like._backend)
     module = parse(text, name="<composed>")
-    return _made(closure_of(module, name, None, meanings(around)), static, chosen)
+    return _made(closure_of(module, name, None, meanings(around, module)), static, chosen)
 
 
 def _definitions(

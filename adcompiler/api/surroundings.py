@@ -1,10 +1,15 @@
-"""Names around a Python function, and what they mean in the language."""
+"""Names around a Python function, and what they mean in the language.
+
+A name is the object that it is bound to. Names whose objects mean what the language makes of their texts are
+left to it, and so are names that are bound to nothing.
+"""
 
 from __future__ import annotations
 
 import builtins
-import math
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Collection, Mapping
+from functools import partial
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -15,20 +20,30 @@ from adcompiler.api.numba_functions import compiled_once, is_prange, of_numba, w
 from adcompiler.api.transforms import Gradient
 from adcompiler.errors import Error
 from adcompiler.frontend.grammar import tree
-from adcompiler.frontend.indexing.iterables import RANGE
-from adcompiler.frontend.library.builtins import BUILTINS, PREFIXES, as_value, dotted
+from adcompiler.frontend.indexing.iterables import ITERATORS, RANGE
+from adcompiler.frontend.library.builtins import BUILTINS, CONSTANTS, JOINS, PREFIXES, function_value
 from adcompiler.frontend.library.functionals import gradient_of
+from adcompiler.frontend.library.numpy_names import function_of
+from adcompiler.frontend.library.objects import distribution, name_of, of_object
+from adcompiler.frontend.library.suggestions import elsewhere
 from adcompiler.frontend.lowering.early_checks import ANY
+from adcompiler.frontend.values.modules import ModuleValue, dotted
 from adcompiler.frontend.values.values import Closure, Foreign, FunctionValue
 from adcompiler.ir.walk import postorder
 from adcompiler.runtime.programs.python_constants import constant_array
 
 REFUSED = FunctionValue("refused", (), lambda *_: ANY)  # a function with errors, in those that call it
-MATHEMATICS = (math, np, np.linalg, builtins)  # modules whose functions the language knows by their names
+# Names of modules, as programs usually write them.
+USUAL = {"np": "numpy", "nb": "numba", "adc": "adcompiler", "jnp": "jax.numpy", "special": "scipy.special",
+         "stats": "scipy.stats"}  # fmt: skip
+ABSENT, INSIDE = object(), object()
+# Libraries whose functions have no source in the language.
+LIBRARIES = frozenset(("numpy", "scipy", "jax", "torch", "autograd", "cupy", "sympy", "numba"))
+CALLABLE = "write a function with that body, decorated with @adc.function"
 
 
 def captured(f: FunctionType, module: tree.Module, errors: list[Error]) -> dict[str, Any]:
-    """The numbers and compiled functions among the names that `f` uses; `errors` takes what is wrong with
+    """The numbers, functions and modules among the names that `f` uses; `errors` takes what is wrong with
     functions of numba."""
     cells = {
         name: cell.cell_contents
@@ -39,59 +54,99 @@ def captured(f: FunctionType, module: tree.Module, errors: list[Error]) -> dict[
         **{n: f.__globals__[n] for n in _names_used(f.__code__) if n in f.__globals__},
         **cells,
     }
-    around = {n: v for n, v in seen.items() if getattr(v, "__wrapped__", None) is not f}
-    around |= _parts_of_modules(module, around)
-    for name, value in around.items():
-        if of_numba(value) is not None:
-            try:
-                around[name] = compiled_once(value)
-            except Error as error:
-                errors.append(error)
-                around[name] = REFUSED
-    found = meanings(around)
-    return {n: v for n, v in found.items() if "." not in n or not isinstance(v, Foreign)}
+    around = {n: v for n, v in seen.items() if v is not f and getattr(v, "__wrapped__", None) is not f}
+    return meanings(around, module, errors)
 
 
-def meanings(seen: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of captured names, except for modules and functions of the language."""
+def meanings(
+    seen: Mapping[str, Any], module: tree.Module, errors: list[Error] | None = None
+) -> dict[str, Any]:
+    """The values of the captured names that a module reads. With `errors`, functions of numba that are
+    wrong are added to them instead of raised."""
+    read = _Reads(module)
     found: dict[str, Any] = {}
     for name, value in seen.items():
-        if isinstance(value, ModuleType):
-            continue
-        if callable(value) and name in BUILTINS and not _ours(value):
-            continue
-        found[name] = meaning(name, value)
+        parts = read.parts.get(name, ())
+        if isinstance(value, ModuleType) or distribution(value) is not None:
+            taken = _module(name, value, parts, name in read.alone)
+            found |= {name: taken} if taken is not None else {}
+        elif (name in read.alone or parts) and not _as_written(name, value):
+            found[name] = _meaning(name, value, errors)
     return found
 
 
-def _parts_of_modules(module: tree.Module, around: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """What dotted names such as `core.norm` are, where `core` is a module whose name the language does not
-    know."""
-    for node in postorder(list[tree.Tree]((module,)), tree.children):
-        whole = dotted(node) if isinstance(node, tree.Attribute) else None
-        before = "" if whole is None else whole.rpartition(".")[0]
-        if whole is None or (before in PREFIXES and _distribution(around.get(before)) is None):
+class _Reads:
+    """The names that a module reads: `alone`, and before a dot with the names behind it, in `parts`."""
+
+    def __init__(self, module: tree.Module) -> None:
+        nodes = postorder(list[tree.Tree]((module,)), tree.children)
+        owners = {id(n.value) for n in nodes if isinstance(n, tree.Attribute)}
+        self.alone = {n.id for n in nodes if isinstance(n, tree.Name) and id(n) not in owners}
+        self.parts: dict[str, set[str]] = {}
+        for node in nodes:
+            if isinstance(node, tree.Attribute) and (whole := dotted(node)) is not None:
+                root, _, rest = whole.partition(".")
+                self.parts.setdefault(root, set()).add(rest)
+
+
+def _as_written(name: str, value: Any) -> bool:
+    """Whether an object is what the language makes of its name."""
+    if name in ITERATORS or name == "print":
+        return bool(getattr(builtins, name) is value)
+    return name in BUILTINS and any(known.call is BUILTINS[name] for known in of_object(value))
+
+
+def _module(name: str, module: Any, rests: Collection[str], alone: bool) -> ModuleValue | None:
+    """What a program reads of a module, or of one of SciPy's distributions; None if the language makes the
+    same of the text."""
+    usual, same = _is_usual(name, module), not alone
+    parts: dict[str, Any] = {}
+    for rest in rests:
+        whole = f"{name}.{rest}"
+        prefix, _, last = whole.rpartition(".")
+        written = function_of(prefix, last)
+        value = _part(module, rest)
+        if value is INSIDE:
             continue
-        root, *names = whole.split(".")
-        value = around.get(root)
-        for name in names:
-            value = part_of(value, name)
-        if value is not None and not isinstance(value, ModuleType):
-            yield whole, value
+        if value is ABSENT and usual and written is not None:
+            parts[rest] = function_value(last, written)  # the language has more than the library
+        elif value is ABSENT:
+            parts[rest] = Foreign(f"not in {name_of(module)}", elsewhere(whole))
+        elif isinstance(value, ModuleType) or distribution(value) is not None:
+            parts[rest] = ModuleValue(whole, _what(value), {})
+        else:
+            found = parts[rest] = _meaning(whole, value, None, last)
+            functions = (*(known.call for known in of_object(value)), RANGE.call)
+            same = same and (
+                (written is None and isinstance(found, Foreign))
+                or (isinstance(found, FunctionValue) and (written or JOINS.get(whole)) in functions)
+                or (prefix in PREFIXES and last in ("newaxis", *CONSTANTS))
+            )
+    return None if usual and same else ModuleValue(name, _what(module), parts)
 
 
-def part_of(value: Any, name: str) -> Any:
-    """What a name in a module is, or a method of a distribution of SciPy; None for other values."""
-    if isinstance(value, ModuleType):
-        return getattr(value, name, None)
-    method = f"{_distribution(value)}.{name}"
-    return as_value(method) if method in BUILTINS else None
+def _is_usual(name: str, module: Any) -> bool:
+    """Whether a module has the name by which the language knows it."""
+    if distribution(module) is not None:
+        return distribution(module) == name
+    usual = ("numpy.linalg", "scipy.linalg") if name == "linalg" else (USUAL.get(name, name),)
+    return any(sys.modules.get(each) is module for each in usual)
 
 
-def _distribution(value: Any) -> str | None:
-    """The name of one of SciPy's distributions; None for other values."""
-    known = type(value).__module__.startswith("scipy.stats.")
-    return getattr(value, "name", None) if known else None
+def _part(module: Any, rest: str) -> Any:
+    """A part of a module by its dotted name; ABSENT if there is none, INSIDE for a part of a value."""
+    value = module
+    for name in rest.split("."):
+        if not isinstance(value, ModuleType) and distribution(value) is None:
+            return INSIDE
+        value = getattr(value, name, ABSENT)
+    return value
+
+
+def _what(value: Any) -> str:
+    """A module or a distribution, for messages."""
+    known = distribution(value)
+    return f"the module {value.__name__}" if known is None else f"scipy.stats.{known}, a distribution"
 
 
 def _names_used(code: CodeType) -> list[str]:
@@ -100,14 +155,7 @@ def _names_used(code: CodeType) -> list[str]:
     return [name for c in codes for name in c.co_names]
 
 
-def _ours(value: Any) -> bool:
-    """Whether a name means what it is in Python, though the language has a function of that name."""
-    if isinstance(value, FunctionType):
-        return not value.__module__.startswith("adcompiler.")  # adc.grad is the language's grad
-    return isinstance(value, Function) or of_numba(value) is not None
-
-
-def meaning(name: str, value: Any) -> Any:
+def _meaning(name: str, value: Any, errors: list[Error] | None, last: str = "") -> Any:
     """What a name from the surrounding program is in the language."""
     match value:
         case SourceFunction():
@@ -123,32 +171,52 @@ def meaning(name: str, value: Any) -> Any:
         case None | str():
             return value
         case tuple() if type(value) is tuple and _is_known(value):
-            return tuple(meaning(name, item) for item in value)
+            return tuple(_meaning(name, item, errors) for item in value)
         case list() if _is_of_numbers(value):
             return constant_array(name, np.array(value))
-        case Gradient() if isinstance(of := meaning(name, value._of), Closure | FunctionValue):
+        case Gradient() if isinstance(of := _meaning(name, value._of, errors), Closure | FunctionValue):
             return gradient_of(of, value._wrt, value._with_value, name)
         case Function():
             return Foreign(
                 "a function made by a transform", "only functions with a source can be called here"
             )
         case _ if of_numba(value) is not None:
-            return compiled_once(value)._closure
+            return _compiled(value, errors)
         case _ if is_prange(value):
             return RANGE
-        case _ if (known := _of_mathematics(value)) is not None:
-            return as_value(known)
-        case FunctionType():
-            return Foreign("a plain Python function", f"decorate {name} with @adc.function")
-    remedy = why_refused(value) or f"make {name} a parameter"
-    return Foreign(f"a {type(value).__name__} from the surrounding program", remedy)
+    known = {found.name: found for found in of_object(value)}
+    if known:
+        return known.get(last or name, next(iter(known.values())))
+    return _unknown(name, value)
 
 
-def _of_mathematics(value: Any) -> str | None:
-    """The name of a function of Python or NumPy that has another name in the surrounding program."""
-    name = getattr(value, "__name__", "")
-    known = callable(value) and name in BUILTINS
-    return str(name) if known and any(getattr(m, name, None) is value for m in MATHEMATICS) else None
+def _compiled(value: Any, errors: list[Error] | None) -> Any:
+    """The definition of another function; its errors are added to `errors`."""
+    try:
+        return compiled_once(value)._closure
+    except Error as error:
+        if errors is None:
+            raise
+        errors.append(error)
+        return REFUSED
+
+
+def _unknown(name: str, value: Any) -> Foreign:
+    """An object that the language does not know, by its own name, and what to write instead."""
+    kind, remedy = type(value), why_refused(value)
+    own = kind.__module__ in ("builtins", "__main__")
+    what = f"a {kind.__name__ if own else f'{kind.__module__}.{kind.__name__}'} from the surrounding program"
+    if isinstance(value, FunctionType) and not value.__module__.startswith("adcompiler."):
+        library = value.__module__.partition(".")[0] in LIBRARIES
+        what = f"{name_of(value)}" if library else "a plain Python function"
+        return Foreign(what, elsewhere(what) if library else f"decorate {name} with @adc.function")
+    if remedy is None and isinstance(value, partial):
+        remedy = "write a function that passes all arguments, and decorate it with @adc.function"
+    elif remedy is None and callable(value):
+        real = name_of(value)
+        what = what if real is None else real
+        remedy = CALLABLE if real is None else elsewhere(real)
+    return Foreign(what, remedy or f"make {name} a parameter")
 
 
 def _is_known(value: Any) -> bool:

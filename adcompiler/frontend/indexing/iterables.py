@@ -11,6 +11,7 @@ from adcompiler.errors import DtypeError, ParseError, Span
 from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.indexing import ragged
 from adcompiler.frontend.indexing.struct_rows import axes_of_items, entries, length_of_items
+from adcompiler.frontend.values.modules import part_of
 from adcompiler.frontend.values.open_axes import ONE, ZERO, open_axes
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.rearranging import (
@@ -106,6 +107,8 @@ def called(node: tree.Expression, scope: Mapping[str, AnyValue]) -> str | None:
             return "range"
         case tree.Call(function=tree.Name(id=name)) if name in (*ITERATORS, PRANGE) and name not in scope:
             return "range" if name == PRANGE else name
+        case tree.Call(function=tree.Attribute() as function) if part_of(function, scope) is RANGE:
+            return "range"
         case tree.Call(function=tree.Attribute(value=tree.Name(id="numba" | "nb" as library), name=name)):
             return "range" if name == PRANGE and library not in scope else None
     return None

@@ -29,6 +29,7 @@ from adcompiler.frontend.linalg.matrices import MATRICES
 from adcompiler.frontend.linalg.solving import LINALG
 from adcompiler.frontend.values import rearranging, reductions
 from adcompiler.frontend.values.builtin_arguments import Builtin, bind_arguments, builtin, known_integer
+from adcompiler.frontend.values.modules import dotted, part_of
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.values import (
     AnyValue,
@@ -66,15 +67,6 @@ CONSTANTS: Mapping[str, float | bool | None] = {
     "False": False,
     "None": None,
 }
-
-
-def dotted(node: tree.Expression) -> str | None:
-    """The text of a name with dots; None for any other expression."""
-    parts = []
-    while isinstance(node, tree.Attribute):
-        parts.append(node.name)
-        node = node.value
-    return ".".join((node.id, *reversed(parts))) if isinstance(node, tree.Name) else None
 
 
 def library(node: tree.Attribute, scope: Names[str] = ()) -> str | None:
@@ -336,6 +328,11 @@ JOINS: Mapping[str, Builtin] = {
 
 def joins(node: tree.Subscript, scope: Names[str]) -> Builtin | None:
     """The function that a subscript such as `np.r_[a, b]` calls; None for others."""
+    value = part_of(node.value, scope)
+    if isinstance(node.value, tree.Name) and isinstance(scope, Mapping):
+        value = scope.get(node.value.id)
+    if isinstance(value, FunctionValue) and value.call in JOINS.values():
+        return value.call
     found = JOINS.get(dotted(node.value) or "")
     return None if found is None or (dotted(node.value) or "").partition(".")[0] in scope else found
 
@@ -387,6 +384,7 @@ _builtins |= {
     name: with_dtype(_builtins[name]) for name in ("zeros_like", "ones_like", "empty_like", "full_like")
 }
 BUILTINS: Mapping[str, Builtin] = _builtins
+STANDARD = frozenset(BUILTINS)  # without the primitives that users add
 # Functions that take a dtype, also by position: `zeros(n, np.float32)`.
 _TYPED = (
     "astype zeros ones empty full arange linspace array asarray zeros_like ones_like empty_like full_like"
@@ -405,7 +403,12 @@ def name_primitive(name: str, op: str | None) -> None:
 
 def as_value(name: str) -> FunctionValue:
     """A builtin as a value, to pass to a function of functions."""
-    return FunctionValue(name, TABLE[name].params if name in TABLE else (), BUILTINS[name])
+    return function_value(name, BUILTINS[name])
+
+
+def function_value(name: str, call: Builtin) -> FunctionValue:
+    """A function of the library, which is like the builtin `name`, as a value."""
+    return FunctionValue(name, TABLE[name].params if name in TABLE else (), call, library=True)
 
 
 def takes_functions(target: Any) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
 from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.values.builtin_arguments import Builtin, builtin
+from adcompiler.frontend.values.modules import part_of
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.rearranging import array
 from adcompiler.frontend.values.values import AnyValue, FunctionValue, Value, describe, is_number
@@ -27,6 +28,11 @@ BEYOND = const(2.0**63, "f64")
 
 def dtype_named(node: tree.Expression, scope: Container[str]) -> str | None:
     """The name of a type as the value of `dtype=`: `float`, `np.float32`; None for other expressions."""
+    value = part_of(node, scope)
+    if isinstance(node, tree.Name) and isinstance(scope, Mapping):
+        value = scope.get(node.id)
+    if isinstance(value, FunctionValue) and value.library and value.name in DTYPES:
+        return value.name
     match node:
         case tree.Attribute(value=tree.Name(id=library), name=name) if library in LIBRARIES:
             return name if library not in scope and name in DTYPES else None

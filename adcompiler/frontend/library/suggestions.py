@@ -11,10 +11,11 @@ import numpy as np
 
 from adcompiler.frontend.grammar import other_languages, tree
 from adcompiler.frontend.grammar.scipy_names import SPECIAL
-from adcompiler.frontend.library.builtins import BUILTINS, CONSTANTS, METHODS, dotted
+from adcompiler.frontend.library.builtins import BUILTINS, CONSTANTS, METHODS
 from adcompiler.frontend.library.distributions import of_scipy
 from adcompiler.frontend.library.numpy_names import PREFIXED
-from adcompiler.frontend.values.operators import ELSEWHERE
+from adcompiler.frontend.values.modules import dotted
+from adcompiler.frontend.values.operators import ELSEWHERE, OTHERWISE
 
 UNKNOWN = "assign it first, make it a parameter, or define it: def name(x): ..."
 UNUSED = "assign it to a name or return it"
@@ -27,7 +28,13 @@ def missing(node: tree.Expression, scope: Mapping[str, Any]) -> str | None:
         root = root.value
     if not isinstance(root, tree.Name) or root.id in scope or root.id in CONSTANTS:
         return None
-    if (formula := of_scipy(whole)) is not None:
+    return elsewhere(whole)
+
+
+def elsewhere(whole: str) -> str:
+    """A suggestion for a function of another library, by its name with dots."""
+    prefix, _, last = whole.rpartition(".")
+    if (formula := of_scipy(whole) or OTHERWISE.get((prefix, last))) is not None:
         return formula
     *before, name = whole.split(".")
     for count in range(len(before), 0, -1):

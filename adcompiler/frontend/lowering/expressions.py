@@ -26,7 +26,6 @@ from adcompiler.frontend.library.builtins import (
     PREFIXES,
     TYPED,
     as_value,
-    dotted,
     joins,
     library,
     takes_functions,
@@ -35,11 +34,12 @@ from adcompiler.frontend.library.conversions import dtype_named
 from adcompiler.frontend.library.distributions import of_scipy
 from adcompiler.frontend.library.functionals import differentiated, is_partial
 from adcompiler.frontend.library.moving import imag, matrix_transpose, real
-from adcompiler.frontend.library.numpy_names import PREFIXED
+from adcompiler.frontend.library.numpy_names import function_of
 from adcompiler.frontend.library.suggestions import instead, missing, ours, similar
 from adcompiler.frontend.lowering.origins_of_trees import located
 from adcompiler.frontend.values.aliases import shared
 from adcompiler.frontend.values.builtin_arguments import Builtin
+from adcompiler.frontend.values.modules import NO_PART, ModuleValue, dotted, part_of
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.operators import BINARY, COMPARE, LOGICAL, OTHERWISE
 from adcompiler.frontend.values.rearranging import listed, transpose
@@ -138,7 +138,7 @@ def name(context: Context, node: tree.Name, scope: Scope) -> Steps:
     """The value of a name."""
     if node.id in scope:
         value = scope[node.id]
-        if isinstance(value, Foreign):
+        if isinstance(value, Foreign | ModuleValue):
             context.fail(ParseError, f"{node.id!r} is {value.what}", node.span, value.remedy)
         if isinstance(value, AppendedList) and value.key in scope:
             for held in value.kept:
@@ -354,8 +354,9 @@ def sequence(context: Context, node: tree.Sequence, scope: Scope) -> Steps:
 
 def attribute(context: Context, node: tree.Attribute, scope: Scope) -> Steps:
     """An attribute of a value."""
-    if (whole := dotted(node)) in scope:  # a module captured from around the function
-        return (yield tree.Name(node.span, whole or ""))
+    if (captured := part_of(node, scope)) is not NO_PART:
+        text = dotted(node) or ""
+        return (yield tree.Name(node.span, text), {text: captured})
     if (prefix := library(node, scope)) is not None:
         if prefix not in PREFIXES:
             foreign(context, prefix, node)
@@ -425,7 +426,7 @@ def passed(context: Context, node: tree.Call, target: AnyValue, scope: Scope) ->
     args: list[AnyValue] = []
     keywords: dict[str, AnyValue] = {}
     owner: tree.Expression | None = None  # for a method, the array, passed as first argument
-    if isinstance(node.function, tree.Attribute) and dotted(node.function) not in scope:
+    if isinstance(node.function, tree.Attribute) and part_of(node.function, scope) is NO_PART:
         owner = node.function.value if library(node.function, scope) is None else None
     if owner is not None:
         args.append((yield owner))
@@ -483,15 +484,19 @@ def callee(context: Context, node: tree.Call, scope: Scope) -> Any:
     match node.function:
         case tree.Call():
             return None
-        case tree.Attribute() if (whole := dotted(node.function)) in scope:
-            return callee(context, replace(node, function=tree.Name(node.function.span, whole or "")), scope)
+        case tree.Attribute() if (captured := part_of(node.function, scope)) is not NO_PART:
+            whole = dotted(node.function) or ""
+            return callee(
+                context, replace(node, function=tree.Name(node.function.span, whole)), {whole: captured}
+            )
         case tree.Name(id=name):
-            if isinstance(scope.get(name), Closure | FunctionValue):
-                return scope[name]
-            if isinstance(scope.get(name), Foreign):
-                context.fail(
-                    ParseError, f"{name!r} is {scope[name].what}", node.function.span, scope[name].remedy
-                )
+            match scope.get(name):
+                case FunctionValue(library=True, call=call):
+                    return call
+                case Closure() | FunctionValue():
+                    return scope[name]
+                case Foreign() | ModuleValue() as other:
+                    context.fail(ParseError, f"{name!r} is {other.what}", node.function.span, other.remedy)
             if name in BUILTINS:
                 return BUILTINS[name]
             if name in CONSTANTS:
@@ -514,22 +519,22 @@ def callee(context: Context, node: tree.Call, scope: Scope) -> Any:
                 foreign(context, prefix, node.function)
             if (prefix, name) in OTHERWISE:
                 context.fail(ParseError, f"unknown name {prefix}.{name}", node.span, OTHERWISE[prefix, name])
-            if (prefix, name) in PREFIXED:
-                return PREFIXED[prefix, name]
-            if PREFIXES[prefix] + name in BUILTINS:
-                return BUILTINS[PREFIXES[prefix] + name]
+            if (function := function_of(prefix, name)) is not None:
+                return function
             remedy = of_scipy(f"{prefix}.{name}") or similar(name, {})
             context.fail(ParseError, f"unknown function {prefix}.{name}", node.function.span, remedy)
         case tree.Attribute(name=name):
             if name in METHODS:
                 return METHODS[name]
             owner: str = getattr(node.function.value, "id", "")
+            if isinstance(value := scope.get(owner), Foreign):
+                context.fail(ParseError, f"{owner!r} is {value.what}", node.function.value.span, value.remedy)
             if owner and name in BUILTINS and owner not in (*scope, *CONSTANTS):
                 remedy = f"write {name}(...), or np.{name}(...)"
                 context.fail(ParseError, f"unknown name {owner!r}", node.function.value.span, remedy)
-            if (other := missing(node.function, scope)) is not None:
+            if (advice := missing(node.function, scope)) is not None:
                 cause = f"{dotted(node.function)} is not part of the language"
-                context.fail(ParseError, cause, node.function.span, other)
+                context.fail(ParseError, cause, node.function.span, advice)
             cause = f"arrays have no method .{name}()"
             context.fail(ParseError, cause, node.function.span, instead(name))
     context.fail(ParseError, "only a function's name can be called", node.function.span)

@@ -14,7 +14,7 @@ from typing import Any
 from adcompiler.errors import ParseError, Source
 from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.grammar.control_flow import assigned
-from adcompiler.frontend.library.builtins import dotted
+from adcompiler.frontend.values.modules import part_of
 from adcompiler.frontend.values.values import Closure
 from adcompiler.ir.walk import postorder
 
@@ -78,7 +78,8 @@ def _called(source: Source, scope: Mapping[str, Any], statement: tree.Statement)
     """A statement that calls a procedure, as an assignment to the arguments in which that stores."""
     if not (isinstance(statement, tree.Bare) and isinstance(call := statement.value, tree.Call)):
         return statement
-    callee = scope.get(dotted(call.function) or "")
+    named = call.function
+    callee = scope.get(named.id) if isinstance(named, tree.Name) else part_of(named, scope)
     if not (isinstance(callee, Closure) and callee.stores):
         return statement
     names = [p.name for p in callee.definition.parameters]

@@ -13,13 +13,14 @@ from adcompiler.frontend.indexing.dimensions import CONSTANTS as OF_TEXT
 from adcompiler.frontend.indexing.iterables import ITERATORS
 from adcompiler.frontend.indexing.ragged import rows_of
 from adcompiler.frontend.indexing.struct_rows import equally_long
-from adcompiler.frontend.library.builtins import CONSTANTS, dotted, library
+from adcompiler.frontend.library.builtins import CONSTANTS, library
 from adcompiler.frontend.library.conversions import dtype_named
 from adcompiler.frontend.library.distributions import of_scipy
 from adcompiler.frontend.limits import MOST_RESULTS
 from adcompiler.frontend.lowering.expressions import callee, is_static
 from adcompiler.frontend.lowering.printing import shown
 from adcompiler.frontend.lowering.statements import Lowering
+from adcompiler.frontend.values.modules import dotted
 from adcompiler.frontend.values.operations import ONE, Calculus, Context, close
 from adcompiler.frontend.values.sizes import Constraint, settle
 from adcompiler.frontend.values.values import (

@@ -50,6 +50,7 @@ from adcompiler.frontend.lowering.requirements import require
 from adcompiler.frontend.lowering.rule_calls import ruled
 from adcompiler.frontend.lowering.ufunc_calls import mapped
 from adcompiler.frontend.values.aliases import shared
+from adcompiler.frontend.values.modules import ModuleValue
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.rearranging import listed
 from adcompiler.frontend.values.values import (
@@ -484,7 +485,9 @@ class Lowering(Context):
         """Run a loop; names assigned only inside it have no value after it."""
         names, lists = assigned((statement,)), lists_of(self, statement, scope)
         known = [n for n in names if n in scope and n not in lists]
-        carried = [n for n in known if not isinstance(scope[n], Closure | Foreign | FunctionValue)]
+        carried = [
+            n for n in known if not isinstance(scope[n], Closure | Foreign | FunctionValue | ModuleValue)
+        ]
         carried += [scope[n].key for n in lists if isinstance(scope[n], AppendedList)]
         if until is not None:
             scope[until] = False

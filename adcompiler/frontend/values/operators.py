@@ -44,4 +44,7 @@ ELSEWHERE = {
 # Functions of other libraries that differ from ours of the same name.
 OTHERWISE = {
     ("math", "remainder"): "it rounds the quotient to the nearest: write x - y * round(x / y), or x % y",
+    ("math", "isclose"): "its tolerances are not NumPy's: write abs(x - y) <= 1e-9 * maximum(abs(x), abs(y))",
+    ("special", "jvp"): "the derivative of a Bessel function is diff(jn(v, z), z)",
+    ("scipy.special", "jvp"): "the derivative of a Bessel function is diff(jn(v, z), z)",
 }

@@ -129,11 +129,12 @@ class Closure:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FunctionValue:
-    """A function that is not a definition: a builtin used as a value, or a derivative."""
+    """A function that is not a definition: a builtin used as a value (of the `library`), or a derivative."""
 
     name: str
     parameters: tuple[str, ...]
     call: Callable[..., Any]
+    library: bool = False
 
 
 @dataclass(frozen=True, slots=True)
