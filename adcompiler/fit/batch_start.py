@@ -123,7 +123,7 @@ class Start:
         if self.tree is None or isinstance(side, np.ndarray):
             given = np.array([missing if one is None else one for one in side], float)
         else:
-            pairs = zip(leaves(self.tree), beside(self.tree, side, path), strict=True)
+            pairs = zip(leaves(self.tree), beside(self.tree, side, path, partial=True), strict=True)
             each = [limit for one, (_, limit) in pairs if one.dtype is not None]
             given = np.array([missing if one is None else one for one in each], float)
         if given.shape != (n,):

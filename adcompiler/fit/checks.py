@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,31 @@ def check_method(what: str, method: Any, known: Iterable[str]) -> str:
             f"{what} has no method {method!r}", remedy=f"use one of {', '.join(map(repr, names.values()))}"
         )
     return names[method.lower()]
+
+
+# The names under which SciPy's methods and Ipopt take a largest number of evaluations or iterations.
+LIMITS = ("maxfev", "maxfun", "maxiter", "max_iter", "max_nfev")
+LIMITS_OF = {
+    "Nelder-Mead": ("maxfev", "maxiter"),
+    "Powell": ("maxfev", "maxiter"),
+    "COBYQA": ("maxfev", "maxiter"),
+    "L-BFGS-B": ("maxfun", "maxiter"),
+    "TNC": ("maxfun",),
+    "hybr": ("maxfev",),
+    "df-sane": ("maxfev",),
+    "ipopt": ("max_iter",),
+}
+
+
+def check_limits(what: str, method: str, options: Mapping[str, Any]) -> None:
+    """Raise SolverError for the largest number of evaluations or iterations under a name that another method
+    has for it: SciPy would ignore it."""
+    known = LIMITS_OF.get(method, ("maxiter",))
+    for option in options:
+        if option in LIMITS and option not in known:
+            raise SolverError(
+                f"{what}: the method {method!r} has no option {option!r}", remedy=f"did you mean {known[0]}?"
+            )
 
 
 def check_finite(
@@ -49,15 +74,18 @@ def quantile(level: float, freedom: Any, absolute: bool) -> Any:
 
 
 def limits_of(path: str, limit: Any, missing: float, of: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Limits of the entries of an array of this shape, which messages call `of`, as a vector; None stands for
-    `missing`."""
+    """Limits of the entries of an array of this shape, which messages call `of`, as a vector; fewer are
+    broadcast, and None stands for `missing`."""
+    if isinstance(limit, list | tuple):
+        limit = [missing if one is None else one for one in limit]
     array = np.asarray(missing if limit is None else limit, float)
-    if array.shape not in ((), shape):
+    try:
+        return np.broadcast_to(array, shape).reshape(-1)
+    except ValueError:
         raise ShapeError(
             f"{path} has shape {array.shape}, but {of} {shape}",
-            remedy="pass a limit for each entry, or a number for all of them",
-        )
-    return np.broadcast_to(array, shape).reshape(-1)
+            remedy="pass a limit for each entry, a row for all rows, or a number for all of them",
+        ) from None
 
 
 def check_order(lower: np.ndarray, upper: np.ndarray, what: str, remedy: str) -> None:

@@ -56,9 +56,21 @@ def _constraint(constraint: Any, points: Points, wrt: Any, products: bool) -> An
 
 
 def _plain(constraint: Any, points: Points) -> Any:
-    """A constraint with a function of Python, which SciPy calls with vectors."""
+    """A constraint that SciPy computes: a matrix, or a function of Python, which is called with vectors."""
+    import scipy.optimize
+
+    is_whole = len(points.free) == len(points.whole)
+    kind: Any = scipy.optimize.LinearConstraint
+    if isinstance(constraint, kind):
+        if is_whole:
+            return constraint
+        matrix = constraint.A.toarray() if hasattr(constraint.A, "toarray") else np.atleast_2d(constraint.A)
+        held = matrix @ np.where(np.isin(np.arange(len(points.whole)), points.free), 0.0, points.whole)
+        limits = (constraint.lb - held, constraint.ub - held)
+        return kind(matrix[:, points.free], *limits, keep_feasible=constraint.keep_feasible)
     fun = constraint.get("fun") if isinstance(constraint, dict) else getattr(constraint, "fun", None)
-    if fun is not None and (points.names is not None or any(one.shape == () for one in points.leaves)):
+    named = points.names is not None or any(one.shape == () for one in points.leaves)
+    if fun is not None and (named or not is_whole):
         raise DtypeError(
             "a constraint function is not compiled, so it would get a vector, not a container like x0",
             remedy="compile it: @adc.function before its def",
@@ -82,7 +94,7 @@ class _Constraint:
     def of(fun: Any, points: Points, wrt: Any, args: Any) -> _Constraint:
         problem = Problem("minimize", fun, points, wrt, args)
         problem.begun(problem.value)
-        return _Constraint(problem.value, problem.jacobian(), problem.curvatures())
+        return _Constraint(problem.value, problem.jacobian, problem.curvatures())
 
     def hessian(self, point: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The weighted sum of the Hessians of all constraints."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,9 @@ import numpy as np
 from adcompiler.api.transforms import compiled
 from adcompiler.errors import ShapeError
 from adcompiler.fit.checks import SolverError
-from adcompiler.fit.least_squares import Residuals, jacobian_of, solved
-from adcompiler.fit.models import floats_of, one_or_all, split
-from adcompiler.fit.points import Points
+from adcompiler.fit.least_squares import Residuals, is_sparse, solved
+from adcompiler.fit.models import data_of, floats_of, one_or_all, split
+from adcompiler.fit.points import Points, named
 from adcompiler.fit.problem import Problem
 from adcompiler.fit.watch import Watch
 from adcompiler.frames import public
@@ -34,6 +35,7 @@ def curve_fit(
     bounds: Foreign = (None, None),
     method: str = "trf",
     loss: Foreign = "linear",
+    fixed: Foreign = None,
     sparse: bool | None = None,
     progress: bool = False,
     **options: Foreign,
@@ -47,43 +49,76 @@ def curve_fit(
     sigma           standard deviations of ydata, or their covariance matrix
     absolute_sigma  whether sigma is known in absolute terms; otherwise it only gives weights, and the scale
                     of the errors follows from the residuals
-    bounds          (lower, upper), each a number or like p0, with None for no bound
+    bounds          (lower, upper), each a number or like p0, with None for no bound; dicts may name some
+                    parameters only, and a parameter with equal bounds does not vary
     method          "trf", "dogbox" or "lm", which takes no bounds
+    fixed           names of parameters that stay at their start: "c" or ("c", "d")
 
     `loss`, `sparse` and `options` are those of `adc.least_squares`, with other defaults: x_scale="jac",
-    tolerances of 1e-15, and at most 1000 evaluations for each parameter. Data are fitted in float64. Returns
-    the result of `least_squares`, with `.params` like p0, `.cov`, `.stderr` and `.confidence(0.95)`.
+    tolerances of 1e-15, and at most 1000 evaluations for each parameter. Data are fitted in float64; integers
+    in xdata stay integers where the model uses them as an index. Returns the result of `least_squares`, with
+    `.params` like p0, and also `.predict(x)`, which is (value, stderr).
     """
     model = compiled("curve_fit", f)
-    inputs = tuple(floats_of("xdata", x) for x in (xdata if isinstance(xdata, tuple) else (xdata,)))
+    arrays = data_of("xdata", xdata)
     y = floats_of("ydata", ydata)
-    count, spread = split(model, len(inputs), p0)
+    count, spread = split(model, len(arrays), p0)
     free = model._names[count:]
     start = (np.ones(len(free)) if spread else 1.0) if p0 is None else p0
-    points = Points(start, "p0", tuple(free) if spread else None)
+    points = Points(start, "p0", tuple(free) if spread else None, named(fixed))
+    variables = Variables(len(arrays), count)
     with Watch("curve_fit", progress) as watch:
         wrt: Any = tuple(free) if spread else free[0]
-        problem = Problem(
-            "curve_fit", model, points, wrt, inputs if count > 1 else (one_or_all(inputs),), watch
-        )
+        problem = Problem("curve_fit", model, points, wrt, variables.arguments(arrays), watch)
+        problem.all = variables.as_read(problem, arrays)
         problem.begun(problem.value)
         if problem.shape != y.shape:
             raise ShapeError(
                 f"{problem.name} returns an array of shape {problem.shape}, but ydata has shape {y.shape}",
                 remedy="return a value for each entry of ydata; for a constant c write c + 0 * x",
             )
+        sparse = is_sparse(problem, y.size, method, sparse, options)
         weights = Weights.of(sigma, y)
-        chosen = jacobian_of(problem, y.size, method, sparse, options)
-        residuals = Residuals(
-            "curve_fit",
-            problem.name,
-            points,
-            lambda p: weights(problem.value(p) - y.reshape(-1)),
-            lambda p: weights(chosen(p)),
-            absolute_sigma,
-        )
+        residuals = Residuals(problem, sparse, y.reshape(-1), weights, absolute_sigma, variables)
         given = {**DEFAULTS, "max_nfev": 1000 * len(points.start), **options}
         return solved(residuals, method, bounds, loss, given)
+
+
+@dataclass(frozen=True)
+class Variables:
+    """The independent variables of a model: `arrays`, which its first `count` parameters take."""
+
+    arrays: int
+    count: int
+
+    def arguments(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
+        """Arrays as the model takes them: one for each parameter, or all in one."""
+        return tuple(arrays) if self.count > 1 else (one_or_all(arrays),)
+
+    def as_read(self, problem: Problem, arrays: Sequence[np.ndarray]) -> list[Any]:
+        """All arguments for these arrays, and constants of the fit. Integers become floats, as in SciPy,
+        except where the model needs integers, as an index."""
+        for k, array in enumerate(arrays):
+            if array.dtype.kind != "f":
+                floats = [*arrays[:k], array.astype(float), *arrays[k + 1 :]]
+                if problem.accepts(self._filled(problem, floats)) or not problem.accepts(
+                    self._filled(problem, arrays)
+                ):
+                    arrays = floats
+        return self._filled(problem, arrays)
+
+    def _filled(self, problem: Problem, arrays: Sequence[np.ndarray]) -> list[Any]:
+        return [*self.arguments(arrays), *problem.all[self.count :]]
+
+    def problem_at(self, problem: Problem, xdata: Any) -> Problem:
+        """The problem of a model at other data."""
+        arrays = data_of("xdata", xdata)
+        if len(arrays) != self.arrays:
+            raise ShapeError(
+                f"xdata has {len(arrays)} arrays, but the fit had {self.arrays}",
+                remedy="pass as many, in a tuple",
+            )
+        return problem.with_points(problem.points, self.as_read(problem, arrays))
 
 
 @dataclass(frozen=True)

@@ -19,3 +19,15 @@ SPARSE_SHARE = 8  # a Jacobian is sparse if it needs at most one in so many of i
 MOST_COVARIANCES = 5000  # parameters of which a covariance matrix is computed, 200 MB; time is their cube
 
 PROGRESS_SECONDS = 0.25  # seconds between two texts of a line of progress: what one can read
+
+# An interval by profile likelihood is infinite if the cost has not risen enough after so many doublings of
+# the distance: at about a million standard errors.
+MOST_PROFILE_STEPS = 20
+PROFILE_SHARE = 1e-7  # share of the half width to which an end of such an interval is found; then comes noise
+FARTHEST = 1e6  # the search for it begins at one error, unless this is so many times the parameter itself
+
+# A fit is not the best one if another has a cost lower by this share of the rise that ends an interval: more
+# than the tolerances of fits leave.
+BETTER_SHARE = 1e-2
+
+MOST_NAMES = 10  # names of parameters in a message

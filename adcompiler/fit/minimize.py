@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from adcompiler.errors import DtypeError, ShapeError
-from adcompiler.fit.checks import SolverError, check_method, check_order, check_value
+from adcompiler.fit.checks import SolverError, check_limits, check_method, check_order, check_value
 from adcompiler.fit.constraints import constrained
-from adcompiler.fit.points import Points
+from adcompiler.fit.points import Points, named
 from adcompiler.fit.problem import Problem
 from adcompiler.fit.watch import Watch
 from adcompiler.frames import public
@@ -51,6 +51,7 @@ def minimize(
     callback: AnyFunction = None,
     options: Mapping[str, Foreign] | None = None,
     wrt: Wrt = None,
+    fixed: Foreign = None,
     progress: bool = False,
 ) -> Foreign:
     """`scipy.optimize.minimize` of a compiled scalar function, with exact derivatives.
@@ -59,9 +60,12 @@ def minimize(
     args         the values of the other parameters
     method       as in SciPy. Newton-CG, trust-ncg, trust-krylov and trust-constr get products with the
                  Hessian; dogleg and trust-exact get the Hessian; most others get the gradient
-    bounds       as in SciPy, or a pair of containers like `x0`, with None for no bound
+    bounds       as in SciPy, or a pair of containers like `x0`, with None for no bound; dicts may name some
+                 parts only
     constraints  as in SciPy; functions in them are compiled ones of the same first parameter
     wrt          the parameter that varies instead of the first; for a tuple of names, x0 has a part for each
+    fixed        names of parts of `x0`, or of parameters, that stay at their start: "c" or ("c", "d"). They
+                 are in `.params`, and not in `.x` and `.jac`
     progress     whether to show the number of points and the last value on the terminal
 
     Returns SciPy's result, with the point as a container like `x0` in `.params`. Value and gradient are
@@ -73,10 +77,11 @@ def minimize(
 
     solve: Any = scipy.optimize.minimize
     with Watch("minimize", progress) as watch:
-        problem = Problem.of("minimize", f, x0, wrt, args, watch)
+        problem = Problem.of("minimize", f, x0, wrt, args, watch, named(fixed))
         points = problem.points
         limits = bounds_of(points, bounds)
         name = _method(method, limits is not None, bool(constraints))
+        check_limits("minimize", name, options or {})
         given = _derivatives(problem, METHODS[name])
         limited = constrained(constraints, points, problem.wrt, products=METHODS[name] == "products")
         result = solve(
@@ -135,12 +140,19 @@ def _derivatives(problem: Problem, level: str) -> dict[str, Any]:
 
 
 def bounds_of(points: Points, bounds: Any) -> Any:
-    """Bounds as SciPy takes them: its own forms, or a pair of containers like the start."""
+    """Bounds of what varies, as SciPy's: from its own forms, or a pair of containers like the start."""
     from scipy.optimize import Bounds
 
-    if bounds is None or isinstance(bounds, Bounds):
+    if bounds is None or (isinstance(bounds, Bounds) and len(points.free) == len(points.whole)):
         return bounds
-    n = len(points.start)
+    pair = bounds if isinstance(bounds, Bounds) else _pair(points, bounds)
+    lower, upper = (np.broadcast_to(side, points.whole.shape)[points.free] for side in (pair.lb, pair.ub))
+    return Bounds(lower, upper)
+
+
+def _pair(points: Points, bounds: Any) -> Any:
+    """Bounds of everything in the start as SciPy's."""
+    n = len(points.whole)
     if isinstance(bounds, np.ndarray):
         bounds = bounds.tolist()
     if not isinstance(bounds, Sequence):

@@ -22,6 +22,14 @@ def floats_of(name: str, value: Any) -> np.ndarray:
     return array
 
 
+def data_of(name: str, values: Any) -> list[np.ndarray]:
+    """Finite data, an array or a tuple of them: floats as float64, and integers and booleans as they are."""
+    arrays = [numbers_of(name, one) for one in (values if isinstance(values, tuple) else (values,))]
+    for array in arrays:
+        check_finite(name, array)
+    return [array.astype(float) if array.dtype.kind == "f" else array for array in arrays]
+
+
 def numbers_of(name: str, value: Any) -> np.ndarray:
     """Data as an array of real numbers, with the dtype they have."""
     try:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from adcompiler.fit.checks import SolverError, check_method
+from adcompiler.fit.checks import SolverError, check_limits, check_method
 from adcompiler.fit.watch import Watch
 from adcompiler.lazy_dataclass import dataclass
 
@@ -31,6 +31,7 @@ def solved(
     if method is None:
         method = "ipopt" if find_spec("cyipopt") else "trust-constr"
     name = check_method("nlp", method, METHODS)
+    check_limits("nlp", name, options or {})
     run: Callable[..., Any] = {"ipopt": _ipopt, "trust-constr": _trust_constr, "slsqp": _slsqp}[name]
     return run(_Task(problem, start, bounds, limits, watch), tol, dict(options or {}), callback)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -56,16 +57,52 @@ class Problem:
         self.varied = [
             _position(self.name, names, one) for one in (wrt if isinstance(wrt, tuple) else (wrt,))
         ]
-        self.by = tuple(self.varied) if isinstance(wrt, tuple) else self.varied[0]
+        self.by = self._by()
+        points.parameter = "" if isinstance(wrt, tuple) else names[self.varied[0]]
         self.all = self._filled(names, args if isinstance(args, tuple) else (args,))
         self.shape: tuple[int, ...] | None = None  # of the last value; of a container None
+        self._forget()
+
+    def _by(self) -> Any:
+        """The positions by which derivatives are taken: of what varies and is no constant."""
+        if not isinstance(self.wrt, tuple):
+            return self.varied[0]
+        names, constants = self.function._names, self.points.constants
+        return tuple(k for k in self.varied if names[k] not in constants)
+
+    def _forget(self) -> None:
+        """Remember no value."""
         self.value = Last(self._value)
         self.value_and_slope = Last(self._value_and_slope)
+        self.jacobian = Last(self._jacobian_at)
+        self.sparse_jacobian = Last(self._sparse_jacobian_at)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: not derivatives and values, which are computed again."""
+        left = (
+            "watch", "value", "value_and_slope", "jacobian", "sparse_jacobian", "_dense", "_sparse"
+        )  # fmt: skip
+        return {name: value for name, value in vars(self).items() if name not in left}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.watch = Watch(self.what, False)
+        self._forget()
+
+    def with_points(self, points: Points, args: Sequence[Any] | None = None) -> Problem:
+        """The same problem at other points, or for other values of all arguments; nobody watches it."""
+        made = copy(self)
+        made.points, made.watch = points, Watch(self.what, False)
+        made.all = self.all if args is None else list(args)
+        made._forget()
+        return made
 
     @staticmethod
-    def of(what: str, f: Any, x0: Any, wrt: Any, args: Any, watch: Watch) -> Problem:
+    def of(
+        what: str, f: Any, x0: Any, wrt: Any, args: Any, watch: Watch, fixed: Sequence[str] = ()
+    ) -> Problem:
         """The problem of a solver that varies the parameters `wrt`, the first one by default, from `x0`."""
-        points = Points(x0, "x0", wrt if isinstance(wrt, tuple) else None)
+        points = Points(x0, "x0", wrt if isinstance(wrt, tuple) else None, fixed)
         return Problem(what, f, points, 0 if wrt is None else wrt, args, watch)
 
     def _filled(self, names: Sequence[str], args: Sequence[Any]) -> list[Any]:
@@ -124,7 +161,13 @@ class Problem:
 
     def _vector(self, grads: Any) -> np.ndarray:
         """What has the structure of a gradient, as a vector."""
-        return _joined([_dense(value, "a gradient") for value in _leaves(grads)])
+        whole = _joined([_dense(value, "a gradient") for value in _leaves(grads)])
+        found: np.ndarray = self._columns(whole)
+        return found
+
+    def _columns(self, matrix: Any) -> Any:
+        """What has a column for each number of the derivatives, with those that vary."""
+        return matrix if self.points.columns is None else matrix[..., self.points.columns]
 
     # -- derivatives ---------------------------------------------------------------------------
 
@@ -138,28 +181,32 @@ class Problem:
         """The Hessian of a scalar function."""
         blocks = hessian(self.function, self.by)(*self.arguments(point))
         count = len(self.points.leaves)
-        return _matrix(list(_leaves(blocks)), count, self.points.sizes)
+        whole = _matrix(list(_leaves(blocks)), count, self.points.sizes)
+        found: np.ndarray = self._columns(self._columns(whole).T).T
+        return found
 
-    def jacobian(self) -> Callable[[np.ndarray], np.ndarray]:
+    def _jacobian_at(self, point: np.ndarray) -> np.ndarray:
         """The dense Jacobian of all floats of the result."""
-        derivative = jacobian(self.function, self.by)
+        blocks = list(_leaves(self._dense(*self.arguments(point))))
+        whole = _matrix(blocks, len(blocks) // len(self.points.leaves), self.points.sizes)
+        found: np.ndarray = self._columns(whole)
+        return found
 
-        def computed(point: np.ndarray) -> np.ndarray:
-            blocks = list(_leaves(derivative(*self.arguments(point))))
-            return _matrix(blocks, len(blocks) // len(self.points.leaves), self.points.sizes)
-
-        return Last(computed)
+    @cached_property
+    def _dense(self) -> Function:
+        return jacobian(self.function, self.by)
 
     def curvatures(self) -> Callable[[np.ndarray], np.ndarray]:
         """The Hessians of all floats of the result: an array with three axes."""
         derivative = jacobian(jacobian(self.function, self.by), self.by)
-        n, sizes = len(self.points.start), self.points.sizes
+        n, sizes = sum(self.points.sizes), self.points.sizes
 
         def computed(point: np.ndarray) -> np.ndarray:
             blocks = list(_leaves(derivative(*self.arguments(point))))
             count = len(sizes) ** 2
             each = [blocks[k : k + count] for k in range(0, len(blocks), count)]
-            return np.concatenate([_stacked(part, sizes) for part in each]).reshape(-1, n, n)
+            found = np.concatenate([_stacked(part, sizes) for part in each]).reshape(-1, n, n)
+            return np.swapaxes(self._columns(np.swapaxes(self._columns(found), 1, 2)), 1, 2)
 
         return Last(computed)
 
@@ -167,19 +214,15 @@ class Problem:
     def _sparse(self) -> SparseDerivative:
         return jacobian(self.function, self.by, sparse=True)
 
-    def sparse_jacobian(self) -> Callable[[np.ndarray], Any]:
+    def _sparse_jacobian_at(self, point: np.ndarray) -> Any:
         """The Jacobian as a sparse matrix."""
         from scipy.sparse import block_array, csr_array
 
-        derivative = self._sparse
-
-        def computed(point: np.ndarray) -> Any:
-            blocks = list(_leaves(derivative(*self.arguments(point))))
-            count = len(self.points.leaves)
-            rows = [blocks[k : k + count] for k in range(0, len(blocks), count)]
-            return csr_array(block_array(rows)).astype(float)
-
-        return Last(computed)
+        blocks = list(_leaves(self._sparse(*self.arguments(point))))
+        count = len(self.points.leaves)
+        rows = [blocks[k : k + count] for k in range(0, len(blocks), count)]
+        found = csr_array(block_array(rows)).astype(float)
+        return found if self.points.columns is None else found[:, self.points.columns]
 
     def is_sparse(self, entries: int) -> bool:
         """Whether a sparse Jacobian needs much fewer directions than a dense one has columns. Patterns of
@@ -198,6 +241,15 @@ class Problem:
     def _results(self) -> Sequence[Array]:
         """The results of the function's program for arguments like the start."""
         return self.function._trace(self.function._shown(self.arguments(self.points.start))).func.results
+
+    def accepts(self, all_arguments: Sequence[Any]) -> bool:
+        """Whether the function takes the dtypes of these values for what does not vary."""
+        other = self.with_points(self.points, all_arguments)
+        try:
+            other._results()
+        except DtypeError:
+            return False
+        return True
 
     def refuse_no_scalar(self, error: Error) -> None:
         """Raise what tells a user of `minimize` what to write, if the function has not one scalar result."""

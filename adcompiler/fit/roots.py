@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from adcompiler.errors import ShapeError
-from adcompiler.fit.checks import check_method, check_value
+from adcompiler.fit.checks import check_limits, check_method, check_value
 from adcompiler.fit.problem import Problem
 from adcompiler.fit.watch import Watch
 from adcompiler.frames import public
@@ -48,6 +48,7 @@ def root(
 
     solve: Any = scipy.optimize.root
     name = check_method("root", method, (*WITH_JACOBIAN, *WITHOUT))
+    check_limits("root", name, options or {})
     with Watch("root", progress) as watch:
         problem = Problem.of("root", f, x0, wrt, args, watch)
         points = problem.points
@@ -59,9 +60,7 @@ def root(
                 f"{problem.name} has {len(values)} equations for {n} unknowns",
                 remedy='root needs one for each unknown; method="lm" and adc.least_squares take more',
             )
-        given: dict[str, Any] = (
-            {"jac": problem.jacobian()} if name in WITH_JACOBIAN else {"callback": callback}
-        )
+        given: dict[str, Any] = {"jac": problem.jacobian} if name in WITH_JACOBIAN else {"callback": callback}
         result = solve(
             problem.value,
             points.start,

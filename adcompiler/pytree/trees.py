@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from adcompiler.errors import ShapeError
@@ -71,18 +72,36 @@ def built(tree: Any, values: Iterator[Any]) -> Any:
     return next(values)
 
 
-def beside(tree: Any, other: Any, path: str) -> Iterator[tuple[str, Any]]:
+def beside(tree: Any, other: Any, path: str, partial: bool = False) -> Iterator[tuple[str, Any]]:
     """What stands in the value `other` at the place of each leaf, with its path; None stands for all of a
-    container.
+    container. Where it may be `partial`, a dict names some parts of a dict, or some fields, and None stands
+    for the others.
 
     Raises ShapeError if the two nest differently.
     """
     if not isinstance(tree, Container):
         yield path, other
         return
-    parts = [None] * len(tree.parts) if other is None else _parts(tree, other, path)
+    if other is None:
+        parts: Sequence[Any] = [None] * len(tree.parts)
+    elif partial and isinstance(other, dict) and not (tree.sequence and tree.kind in (tuple, list)):
+        parts = _some_parts(tree, other, path)
+    else:
+        parts = _parts(tree, other, path)
     for key, part, theirs in zip(tree.keys, tree.parts, parts, strict=True):
-        yield from beside(part, theirs, path + tree.path(key))
+        yield from beside(part, theirs, path + tree.path(key), partial)
+
+
+def _some_parts(container: Container, other: dict[Any, Any], path: str) -> Sequence[Any]:
+    """The parts that a dict names, in the container's order, and None for the others."""
+    for key in other:
+        if key not in container.keys:
+            near = get_close_matches(str(key), [str(known) for known in container.keys], 1)
+            raise ShapeError(
+                f"{path} names {key!r}, but there is only {', '.join(map(repr, container.keys))}",
+                remedy=f"did you mean {near[0]!r}?" if near else "name parts of the start",
+            )
+    return [other.get(key) for key in container.keys]
 
 
 def _parts(container: Container, other: Any, path: str) -> Sequence[Any]:

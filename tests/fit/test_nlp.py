@@ -258,3 +258,32 @@ X = np.ones(2)
 def test_refusals(call, cause):
     with pytest.raises(adc.Error, match=cause):
         call()
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper"),
+    [
+        ({"u": -1}, {"x": [2.0, 1.0]}),
+        ((None, -1), ([2.0, 1.0], None)),
+        ({"u": -1, "x": -np.inf}, {"x": [[2.0, 1.0]] * 4, "u": None}),
+        ({"u": [-1, None, -1, -1]}, {"x": np.array([2.0, 1.0])}),
+        ([*[None] * 8, -1, -1, -1, -1], [2, 1, 2, 1, 2, 1, 2, 1, None, None, None, None]),
+    ],
+)
+def test_bounds_are_broadcast(lower, upper):
+    """A number stands for all of an array and a row for all rows; names that a dict lacks have no bound."""
+    objective = adc.compile("def f(x, u): return sum((x - 3)**2) + sum((u - 3)**2)", backend="numpy")
+    halves = adc.compile("def g(x, u): return x[:, 0] - 4 * u", backend="numpy")
+    problem = adc.nlp(objective, halves, wrt=("x", "u"))
+    x, u = problem.solve((np.ones((4, 2)), np.ones(4)), "slsqp", cl=0, cu=0, lb=lower, ub=upper).params
+    assert x == pytest.approx(np.tile([2.0, 1.0], (4, 1)), abs=1e-6)
+    assert u == pytest.approx(np.full(4, 0.5), abs=1e-6)
+
+
+def test_bounds_that_do_not_fit():
+    objective = adc.compile("def f(x): return sum(x**2)", backend="numpy")
+    problem = adc.nlp(objective, x0=np.ones((4, 2)))
+    with pytest.raises(adc.Error, match=r"ub has shape \(3,\), but x0 has \(4, 2\)"):
+        problem.solve(ub=[1, 2, 3])
+    with pytest.raises(adc.Error, match="has no option 'max_iter'\n  help: did you mean maxiter"):
+        problem.solve(method="slsqp", options={"max_iter": 3})

@@ -34,9 +34,9 @@ def test_all_derivatives(residuals, start, wrt):
     names = wrt if isinstance(wrt, tuple) else None
     made = Problem("fit", adc.compile(residuals, backend="numpy"), Points(start, "x0", names), wrt, ())
     x = made.points.start
-    jacobian = made.jacobian()
+    jacobian = made.jacobian
     assert jacobian(x) == pytest.approx(slopes(made.value, x), abs=1e-6)
-    assert made.sparse_jacobian()(x).toarray() == pytest.approx(jacobian(x))
+    assert made.sparse_jacobian(x).toarray() == pytest.approx(jacobian(x))
     assert made.curvatures()(x) == pytest.approx(slopes(jacobian, x), abs=1e-6)
 
 
