@@ -14,6 +14,7 @@ from adcompiler.passes.algebra.fold import fold
 from adcompiler.passes.algebra.logsumexp import stabilised
 from adcompiler.passes.algebra.reciprocal import reciprocal
 from adcompiler.passes.algebra.roots import roots
+from adcompiler.passes.algebra.smooth import smooth
 from adcompiler.passes.algebra.strict import strict
 from adcompiler.passes.algebra.terms import terms
 from adcompiler.passes.arrays.contract import contract, pick
@@ -43,7 +44,7 @@ Pass = Callable[[Func], Func]
 # one that only combines may only store.
 SIMPLIFY: tuple[Pass, ...] = (
     *(fold, stabilised, reductions, stores, views, reductions, stores),
-    *(eliminate, scans, last_iterations, prune, independent),
+    *(eliminate, scans, last_iterations, smooth, prune, independent),
 )
 OPTIMISE: tuple[Pass, ...] = (
     *(inline_rules, searches, accumulators, strict, pick),

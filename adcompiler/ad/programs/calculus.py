@@ -14,6 +14,7 @@ from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import Accumulate, Array, Element, Index, Input, Read, is_const
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import arrays_of, elements_of
+from adcompiler.passes.algebra.smooth import smoothed
 
 # -- pointwise ---------------------------------------------------------------------------------------
 # Whether each entry depends on one entry only: then one tangent of ones gives all derivatives.
@@ -132,6 +133,7 @@ class Modes:
 
     def along(self, result: Array, tangents: Mapping[Array, Array], order: int) -> Array | None:
         """The derivative of a result along tangents; None if it is zero."""
+        (result,) = smoothed((result,))
         if order >= TAYLOR_ORDER:
             return taylor((result,), tangents, order)[0][-1]
         found: Array | None = result
@@ -143,7 +145,7 @@ class Modes:
 
     def pull(self, result: Array, cotangent: Array, wanted: Sequence[Array]) -> list[Array | None]:
         """The cotangents of the arrays in `wanted`; None for zero."""
-        return vjp((result,), (cotangent,), wanted)
+        return vjp(smoothed((result,)), (cotangent,), wanted)
 
     def pointwise(self, result: Array, argument: Array) -> bool:
         """Whether each entry of a result reads an argument at its own place only."""
