@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -15,12 +16,14 @@ from adcompiler.frontend.lowering.program import lower
 from adcompiler.frontend.values.values import Closure
 from adcompiler.ir.nodes import Apply, Func, Input
 from adcompiler.ir.types import is_float
+from adcompiler.ops.table import ALIASES
 from adcompiler.pytree.kinds import Static, Types
 from adcompiler.pytree.trees import leaves_by_path
 from adcompiler.runtime.limits import MOST_CUTS
 from adcompiler.runtime.programs.wrt import ArgumentNameError
 from adcompiler.runtime.reports.cut_words import words
 
+NAMES = {**ALIASES, "around": "rint"}  # of operations in a source
 REMEDIES = {
     "comparison": "a comparison is a step, and so is its effect: use a smooth step, such as "
     "sigmoid((x - c) / width)",
@@ -41,6 +44,10 @@ def why_none(f: Any, name: str, *args: Any) -> str:
     types = f._shown(args)
     kinds = {n: k for p, t in zip(f._parameters, types, strict=True) for n, k in leaves_by_path(p.name, t)}
     parts = [n for n in kinds if n == name or n.startswith((f"{name}[", f"{name}."))]
+    if not parts and not args and f._last is None and _stem(name) in kinds:
+        call = f"{f.__name__}.why_none({name!r}, {', '.join(f._names)})"
+        cause = f"the parts of {_stem(name)} are not known before the first call of {f.__name__}"
+        raise ArgumentNameError(cause, remedy=f"pass the arguments of a call: {call}")
     if not parts:
         listed = ", ".join(kinds)
         raise ArgumentNameError(f"{f.__name__} has no parameter {name!r}", remedy=f"it takes ({listed})")
@@ -78,11 +85,12 @@ def of_program(
     if not any(is_float(r.dtype) for r in results):
         dtypes = ", ".join(r.dtype for r in results)
         return f"the results are {dtypes}, which have no derivative\n  help: return floats"
-    found = ends(results, [array])
+    found = _in_source(ends(results, [array]), func)
     if found:
         lines = list(dict.fromkeys(_of_end(end, func, show) for end in found))[:MOST_CUTS]
         kinds = dict.fromkeys(end.kind for end in found)
-        return "\n".join([f"the derivative ends at {found[0].element.op}", *lines, *map(_help, kinds)])
+        head = next(_called(end, span, func) for end in found for span in _spans(end, func) or (None,))
+        return "\n".join([f"the derivative ends at {head}", *lines, *map(_help, kinds)])
     return _not_read(name, closure)
 
 
@@ -95,7 +103,30 @@ def _of_end(end: End, func: Func, show: Shows) -> str:
     spans = _spans(end, func)
     if not spans or func.source is None:
         return f"  {end.element.op}: {what}"
-    return "\n".join([show(func.source, s, f"{end.element.op}: {what}") for s in spans])
+    return "\n".join([show(func.source, s, f"{_called(end, s, func)}: {what}") for s in spans])
+
+
+def _in_source(found: Sequence[End], func: Func) -> list[End]:
+    """The ends without those inside a function of the library that has another name: of the operations of
+    `round(x, 2)` only the rounding."""
+    named = {
+        span: end.element
+        for end in found
+        for span in _spans(end, func)
+        if _called(end, span, func) != end.element.op
+    }
+    return [
+        end for end in found if all(named.get(s, end.element).op == end.element.op for s in _spans(end, func))
+    ]
+
+
+def _called(end: End, span: Span | None, func: Func) -> str:
+    """The name of an operation as the source calls it: `round` for `rint`."""
+    op = end.element.op
+    if span is None or func.source is None:
+        return op
+    words = re.findall(r"(\w+)\(", func.source.text_of(span))
+    return next((word for word in words if NAMES.get(word) == op), op)
 
 
 def _spans(end: End, func: Func) -> list[Span]:
@@ -120,7 +151,7 @@ def _not_read(name: str, closure: Closure | None) -> str:
     """Where an input is read although nothing of it reaches a result; or that it is not."""
     if closure is None:
         return "no result depends on it"
-    stem = name.partition("[")[0].partition(".")[0]
+    stem = _stem(name)
     spans = list(_reads(closure.definition, stem))
     if not spans:
         (span,) = [p.span for p in closure.definition.parameters if p.name == stem]
@@ -140,6 +171,11 @@ def _not_read(name: str, closure: Closure | None) -> str:
         f"{name} is read, but what is computed from it reaches no result\n{_shown(closure.source, spans)}\n"
         "  help: return what is computed from its values; a length or a shape carries no derivative"
     )
+
+
+def _stem(name: str) -> str:
+    """The parameter that a part belongs to."""
+    return name.partition("[")[0].partition(".")[0]
 
 
 def _shown(source: Source, spans: Sequence[Span]) -> str:

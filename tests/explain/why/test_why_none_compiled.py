@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 import adcompiler as adc
 from adcompiler.cli.app import run
+
+
+class Point(NamedTuple):
+    t: float
+
 
 CASES = {
     "floor": ("def f(m, x):\n    t = floor(m)\n    return t * x", "2:9", "floor(m)", "a smooth function"),
@@ -75,6 +81,29 @@ def test_parts_of_containers_are_explained_one_by_one():
     assert "respect to p['w'] is not None" in text
     assert "respect to p['b'] is None: the derivative ends at floor" in text
     assert f.why_none("p['b']", {"w": 1.0, "b": 2.0}, 3.0) in text
+
+
+def test_parts_are_not_known_before_the_first_call():
+    f = adc.compile("floor(p.t) * x", args="p, x")
+    with pytest.raises(adc.Error, match="the parts of p are not known before the first call of f") as caught:
+        f.why_none("p.t")
+    assert caught.value.remedy == "pass the arguments of a call: f.why_none('p.t', p, x)"
+    p = Point(1.5)
+    assert "the derivative ends at floor" in f.why_none("p.t", p, 2.0)
+    f(p, 2.0)
+    assert "the derivative ends at floor" in f.why_none("p.t")
+    with pytest.raises(adc.Error, match=r"no parameter 'p\.s'"):
+        f.why_none("p.s")
+
+
+@pytest.mark.parametrize(
+    "call", ["round(m)", "rint(m)", "np.round(m)", "np.fix(m)", "round(m, 2)", "np.around(m)", "trunc(m)"]
+)
+def test_an_operation_has_the_name_of_the_source(call):
+    text = adc.compile(f"{call} * x", args="m, x").why_none("m")
+    name = call.partition("(")[0].removeprefix("np.")
+    assert f"the derivative ends at {name}\n" in text
+    assert f"1:1: {name}: its derivative" in text
 
 
 def test_second_derivatives():
