@@ -314,15 +314,17 @@ def ternary(test: Value, then: Callable[[], Value], otherwise: Callable[[], Valu
 
 
 def connective(name: str, stops: bool) -> Callable[..., Value]:
-    """`and`, `or`: elementwise; on scalars they stop early, for guards such as `i > 0 and x[i - 1] > 0`."""
+    """`and`, `or`: elementwise; on scalars Python's, which stop early, for guards such as
+    `i > 0 and x[i - 1] > 0`, and give an operand, in the type of both."""
 
     def apply(*operands: Callable[[], Value]) -> Value:
         value = operands[0]()
         for operand in operands[1:]:
-            if np.ndim(value) == 0 and bool(value) == stops:
-                break
-            value = BUILTINS[name](value, operand())
-        return value if np.ndim(value) else bool(value)
+            if np.ndim(value):
+                value = BUILTINS[name](value, operand())
+            else:
+                value = ternary(bool(value) == stops, functools.partial(copied, value), operand)
+        return value
 
     return apply
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import TypeAlias, TypeVar
 
 from adcompiler.frontend.grammar import tree
 from adcompiler.ir.walk import postorder
+
+Loop: TypeAlias = tree.For | tree.While
+LoopT = TypeVar("LoopT", bound=Loop)
 
 
 def exits(statements: Sequence[tree.Statement], loops: bool) -> Iterator[tree.Return | tree.Leave]:
@@ -45,12 +49,20 @@ def leaves(statements: Sequence[tree.Statement], word: str | None = None) -> boo
     return any(word in (None, w) for w in found)
 
 
-def break_flag(loop: tree.For | tree.While) -> str:
+def is_unending(loop: Loop) -> bool:
+    """Whether the condition of a loop always holds: `while True`."""
+    match loop:
+        case tree.While(test=tree.Name(id="True")) | tree.While(test=tree.Number(value=1)):
+            return True
+    return False
+
+
+def break_flag(loop: Loop) -> str:
     """The name of the flag that a `break` of a loop sets; no variable can have it."""
     return f"break:{loop.span.line}:{loop.span.column}"
 
 
-def with_else(loop: tree.For | tree.While, otherwise: tuple[tree.Statement, ...]) -> tree.If:
+def with_else(loop: Loop, otherwise: tuple[tree.Statement, ...]) -> tree.If:
     """A loop with an `else`, which runs unless a `break` left the loop."""
     span, flag = loop.span, break_flag(loop)
     before = tree.Assign(span, (tree.Name(span, flag),), tree.Name(span, "False"))

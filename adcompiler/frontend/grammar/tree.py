@@ -205,15 +205,19 @@ class If(Statement):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class For(Statement):
+    """`bound` are the names that have a value wherever a `break` leaves it (`definite_assignment.py`)."""
+
     target: Expression
     iterable: Expression
     body: tuple[Statement, ...]
+    bound: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class While(Statement):
     test: Expression
     body: tuple[Statement, ...]
+    bound: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -15,7 +15,8 @@ from lark import Token
 
 from adcompiler.errors import Span
 from adcompiler.frontend.grammar import literals, tree
-from adcompiler.frontend.grammar.control_flow import outside, with_else
+from adcompiler.frontend.grammar.control_flow import LoopT, outside, with_else
+from adcompiler.frontend.grammar.definite_assignment import leaving
 from adcompiler.frontend.grammar.fault import Fault
 from adcompiler.frontend.grammar.layout import token_span
 
@@ -62,7 +63,8 @@ class Builder:
         return tree.Number(between(parts), literals.number(parts[0].value))
 
     def text(self, parts: Parts) -> tree.Text:
-        return tree.Text(between(parts), literals.string(parts[0].value))
+        """Adjacent strings are one, as in Python."""
+        return tree.Text(between(parts), "".join(literals.string(part.value) for part in parts))
 
     def unary(self, parts: Parts) -> tree.Unary:
         return tree.Unary(between(parts), parts[0].value, parts[1])
@@ -259,13 +261,17 @@ class Builder:
     def loop(self, parts: Parts) -> tree.For | tree.If:
         _, target, _, iterable, _, body, *otherwise = parts
         _check_target(target)
-        loop = tree.For(between(parts), target, iterable, body)
-        return with_else(loop, otherwise[0]) if otherwise else loop
+        return _loop(tree.For(between(parts), target, iterable, body), *otherwise)
 
     def repetition(self, parts: Parts) -> tree.While | tree.If:
         _, test, _, body, *otherwise = parts
-        loop = tree.While(between(parts), test, body)
-        return with_else(loop, otherwise[0]) if otherwise else loop
+        return _loop(tree.While(between(parts), test, body), *otherwise)
+
+
+def _loop(loop: LoopT, otherwise: tuple[tree.Statement, ...] | None = None) -> LoopT | tree.If:
+    """A loop, with its `else` if there is one."""
+    loop = leaving(loop, otherwise)
+    return loop if otherwise is None else with_else(loop, otherwise)
 
 
 def _stored(span: Span, array: tree.Name, value: tree.Expression) -> tree.Assign:

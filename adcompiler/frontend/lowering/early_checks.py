@@ -14,7 +14,7 @@ from typing import Any
 
 from adcompiler.errors import DtypeError, Error, Span
 from adcompiler.frontend.grammar import tree
-from adcompiler.frontend.grammar.control_flow import appended, assigned, returns
+from adcompiler.frontend.grammar.control_flow import Loop, appended, assigned, returns
 from adcompiler.frontend.indexing.annotations import declared
 from adcompiler.frontend.indexing.dimensions import CONSTANTS as OF_TEXT
 from adcompiler.frontend.indexing.dimensions import names_in
@@ -40,7 +40,6 @@ from adcompiler.frontend.lowering.expressions import (
     run,
     unsupported,
 )
-from adcompiler.frontend.lowering.loop_exits import Loop
 from adcompiler.frontend.lowering.program import no_result, result_span
 from adcompiler.frontend.lowering.statements import (
     arguments,

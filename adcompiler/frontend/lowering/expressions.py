@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from typing import Any, NoReturn, TypeAlias
 
-from adcompiler.errors import ParseError, Span
+from adcompiler.errors import ParseError, ShapeError, Span
 from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.grammar.other_languages import ATTRIBUTES
 from adcompiler.frontend.indexing import selections
@@ -46,6 +46,8 @@ from adcompiler.frontend.values.rearranging import listed, transpose
 from adcompiler.frontend.values.reductions import count
 from adcompiler.frontend.values.slices import SliceValue, place_of
 from adcompiler.frontend.values.values import (
+    LOCAL,
+    UNSET,
     AnyValue,
     AppendedList,
     Closure,
@@ -138,6 +140,8 @@ def name(context: Context, node: tree.Name, scope: Scope) -> Steps:
     """The value of a name."""
     if node.id in scope:
         value = scope[node.id]
+        if value is UNSET:
+            value = LOCAL
         if isinstance(value, Foreign | ModuleValue):
             context.fail(ParseError, f"{node.id!r} is {value.what}", node.span, value.remedy)
         if isinstance(value, AppendedList) and value.key in scope:
@@ -296,19 +300,39 @@ def member(context: Context, item: AnyValue, items: AnyValue, span: Span) -> Any
 
 
 def boolean(context: Context, node: tree.Boolean, scope: Scope) -> Steps:
-    """`and`, `or`."""
+    """`and`, `or`: one of the operands, as in Python; of booleans a boolean, of arrays element by element."""
     result = yield node.operands[0]
     for operand in node.operands[1:]:
         known = decided(result)
-        if is_number(known) and bool(known) == (node.op == "or"):
-            return result
+        if is_known(known):
+            if bool(known) == (node.op == "or"):
+                return result
+            result = yield operand
+            continue
         with context.binders.under(*reached(node.op, result)):
             right = yield operand
-        if is_number(result):
-            result = right
-        else:
-            result = context.elementwise(f"logical_{node.op}", (result, right), node.span)
+        result = either(context, node, result, right)
     return result
+
+
+def either(context: Context, node: tree.Boolean, left: AnyValue, right: AnyValue) -> AnyValue:
+    """The value of `left and right` or `left or right` where the values of a call decide."""
+    if _is_bool(left) and _is_bool(right):
+        return context.elementwise(f"logical_{node.op}", (left, right), node.span)
+    for operand in (left, right):
+        if isinstance(operand, Value) and operand.rank:
+            cause = f"'{node.op}' of {describe(operand)}: it chooses one of two numbers, as in Python"
+            chosen = "x, y" if node.op == "or" else "y, x"
+            remedy = f"write where(x != 0, {chosen}) for numbers, or compare: x != 0 {node.op} y != 0"
+            context.fail(ShapeError, cause, node.span, remedy)
+    truth = context.elementwise("not_equal", (left, 0), node.span) if not _is_bool(left) else left
+    then, otherwise = (left, right) if node.op == "or" else (right, left)
+    return context.where(truth, then, otherwise, node.span)
+
+
+def is_known(value: AnyValue) -> bool:
+    """Whether the truth of a value is known at compile time: of numbers, strings, None and tuples."""
+    return is_number(value) or is_static(value) or (isinstance(value, tuple) and as_array(value) is value)
 
 
 def decided(value: AnyValue) -> AnyValue:

@@ -13,9 +13,8 @@ from typing import Any, NoReturn
 from adcompiler.analysis.affine import linear
 from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
 from adcompiler.frontend.grammar import tree
-from adcompiler.frontend.grammar.control_flow import appended, appends, assigned, last_appends, naming
+from adcompiler.frontend.grammar.control_flow import Loop, appended, appends, assigned, last_appends, naming
 from adcompiler.frontend.indexing.iterables import Iterable
-from adcompiler.frontend.lowering.loop_exits import Loop
 from adcompiler.frontend.values.open_axes import ONE, ZERO
 from adcompiler.frontend.values.operations import Context, over
 from adcompiler.frontend.values.rearranging import combine, listed

@@ -10,17 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from adcompiler.errors import Span
 from adcompiler.frontend.grammar import tree
-from adcompiler.frontend.grammar.control_flow import break_flag, ends, leaves, returns
+from adcompiler.frontend.grammar.control_flow import (
+    Loop,
+    LoopT,
+    break_flag,
+    ends,
+    is_unending,
+    leaves,
+    returns,
+)
 from adcompiler.frontend.values.values import RESULT, AnyValue
 from adcompiler.lazy_dataclass import dataclass
 
 RETURNED = "return"  # the name of the flag; no variable can have it, nor RESULT
-Loop: TypeAlias = tree.For | tree.While
-LoopT = TypeVar("LoopT", bound=Loop)
 Block: TypeAlias = tuple[tree.Statement, ...]
 
 
@@ -94,8 +100,7 @@ def _assign(span: Span, name: str, value: tree.Expression) -> tree.Statement:
 
 def is_endless(loop: Loop) -> bool:
     """Whether only a `return` leaves a loop."""
-    forever = isinstance(loop, tree.While) and isinstance(loop.test, tree.Name) and loop.test.id == "True"
-    return forever and not leaves(loop.body, "break")
+    return is_unending(loop) and not leaves(loop.body, "break")
 
 
 def nothing(value: tree.Expression) -> AnyValue:

@@ -13,7 +13,7 @@ from functools import reduce as fold_left
 from typing import Any
 
 from adcompiler.analysis.affine import linear
-from adcompiler.errors import DtypeError, ShapeError, Span
+from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
 from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.grammar.control_flow import effects
 from adcompiler.frontend.limits import MOST_WIDENINGS
@@ -24,9 +24,10 @@ from adcompiler.frontend.values.open_axes import ONE, ZERO, open_axes
 from adcompiler.frontend.values.operations import Context, over
 from adcompiler.frontend.values.sizes import unit
 from adcompiler.frontend.values.values import (
+    LOCAL,
     RESULT,
+    UNSET,
     AnyValue,
-    Foreign,
     Held,
     Tally,
     Value,
@@ -43,7 +44,6 @@ from adcompiler.ir.walk import arrays_of, arrays_read, postorder, read_by
 from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply, cast
 
-LOCAL = Foreign("assigned only inside a loop", "give it a value before the loop")
 KEEP = "keep its shape"
 LENGTH = "keep its length, and store in a part of it: v[:k] = ..."
 Scope = dict[str, AnyValue]
@@ -152,6 +152,8 @@ class Carries:
         elif (isinstance(before, Value) or is_number(before)) and (isinstance(now, Value) or is_number(now)):
             found.append(now)
         elif before is not now:
+            if before is UNSET:
+                self.context.fail(ParseError, f"{name!r} is {LOCAL.what}", self.span, LOCAL.remedy)
             if name == RESULT:
                 kind = describe(now) if isinstance(now, tuple) else "a value that is not a number or array"
                 cause = f"a loop of the program cannot return {kind} here"
@@ -195,7 +197,7 @@ class Carries:
         for name, kind, init, slot in zip(self.labels, self.types, self.inits, slots, strict=True):
             start = self.type_of(init).shape
             same = [*map(self.context.sizes.find, start)] == [*map(self.context.sizes.find, kind.shape)]
-            if same or name == RESULT:  # a loop does not use its returned value
+            if same or name == RESULT or init is UNSET:  # a loop does not use its returned value
                 continue
             behind = {slot}
             for array in arrays_of(_arrays_in(results)):

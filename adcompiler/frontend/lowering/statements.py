@@ -10,7 +10,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from adcompiler.errors import DtypeError, Error, LimitError, OutOfRangeError, ParseError, ShapeError, Span
 from adcompiler.frontend.grammar import tree
-from adcompiler.frontend.grammar.control_flow import appended, assigned, returned, returns
+from adcompiler.frontend.grammar.control_flow import Loop, LoopT, appended, assigned, returned, returns
 from adcompiler.frontend.indexing.annotations import annotate
 from adcompiler.frontend.indexing.iterables import Iterable, iterable, literal, unpacked
 from adcompiler.frontend.indexing.masked_stores import Changed, masked, read_anew
@@ -35,15 +35,13 @@ from adcompiler.frontend.lowering.list_append import append, growing, lists_of, 
 from adcompiler.frontend.lowering.loop_exits import (
     RETURNED,
     Exit,
-    Loop,
-    LoopT,
     is_endless,
     nothing,
     unless,
     without_leaves,
     without_returns,
 )
-from adcompiler.frontend.lowering.loops import LOCAL, LoopForm, is_live, run_loop
+from adcompiler.frontend.lowering.loops import LoopForm, is_live, run_loop
 from adcompiler.frontend.lowering.origins_of_trees import located
 from adcompiler.frontend.lowering.printing import printed
 from adcompiler.frontend.lowering.requirements import require
@@ -54,7 +52,9 @@ from adcompiler.frontend.values.modules import ModuleValue
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.rearranging import listed
 from adcompiler.frontend.values.values import (
+    LOCAL,
     RESULT,
+    UNSET,
     AnyValue,
     AppendedList,
     AppendProbe,
@@ -308,8 +308,10 @@ class Lowering(Context):
         if known and grown and then is not otherwise:
             return self.chosen_list(test, what, then, otherwise, span)
         then, otherwise = as_array(then), as_array(otherwise)
-        if then is otherwise:
+        if then is otherwise or otherwise is UNSET:
             return then
+        if then is UNSET:
+            return otherwise
         if isinstance(then, tuple) and isinstance(otherwise, tuple) and len(then) == len(otherwise):
             pairs = zip(then, otherwise, strict=True)
             return tuple(self.chosen(test, what, a, b, span) for a, b in pairs)
@@ -374,6 +376,7 @@ class Lowering(Context):
             number = int(items.length.value)
         else:
             return self.iterate(statement, items, scope)
+        mark_unset(statement, scope)
         live = is_live(statement, scope)
         if not (live or isinstance(items, tuple)):
             self.read_items(statement, items)
@@ -483,6 +486,7 @@ class Lowering(Context):
 
     def carry(self, form: LoopForm, statement: Loop, until: str | None, scope: Scope) -> None:
         """Run a loop; names assigned only inside it have no value after it."""
+        mark_unset(statement, scope)
         names, lists = assigned((statement,)), lists_of(self, statement, scope)
         known = [n for n in names if n in scope and n not in lists]
         carried = [
@@ -610,6 +614,11 @@ class Lowering(Context):
         if isinstance(value, Closure) and value.scope is self.frame:
             return replace(value, scope=Frame(dict(self.frame)))
         return value
+
+
+def mark_unset(loop: Loop, scope: Scope) -> None:
+    """Give the names that have a value only after the loop one that is not read."""
+    scope |= {n: UNSET for n in loop.bound if isinstance(scope.get(n, LOCAL), Foreign)}
 
 
 def is_print(call: tree.Call, scope: Scope) -> bool:

@@ -23,6 +23,7 @@ from adcompiler.frontend.values.values import (
     PARTS,
     AnyValue,
     Frame,
+    Unset,
     Value,
     as_array,
     describe,
@@ -455,7 +456,7 @@ def close(value: Value) -> Array:
 def _weak_dtype(value: AnyValue) -> Dtype:
     if isinstance(value, Value):
         return value.dtype
-    return "bool" if isinstance(value, bool) else "i64" if _fits(value) else "f64"
+    return "bool" if isinstance(value, bool | Unset) else "i64" if _fits(value) else "f64"
 
 
 def _quotient(x: int, y: int) -> float:

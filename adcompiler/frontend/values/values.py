@@ -145,6 +145,9 @@ class Foreign:
     remedy: str
 
 
+LOCAL = Foreign("assigned only inside a loop", "give it a value before the loop")
+
+
 @dataclass(frozen=True, slots=True)
 class Unknown:
     """A value that is not known before the first call (an `array`: that of a number or array)."""
@@ -161,6 +164,13 @@ class Tally:
     kind: str
     array: Array
     line: Any = None
+
+
+class Unset(int):
+    """Stands for a number or array that a name gets later, and that is not read before: it has any type."""
+
+
+UNSET = Unset()
 
 
 class Listed(tuple[Any, ...]):

@@ -55,7 +55,7 @@ def ours(node: Any, places: list[Any]) -> Any:
         case tree.Call():
             function, arguments = ours(node.function, places), ours(node.arguments, places)
             return "call", function, arguments, ours(node.keywords, places)
-    fields = [getattr(node, f) for f in type(node).__dataclass_fields__ if f != "span"]
+    fields = [getattr(node, f) for f in type(node).__dataclass_fields__ if f not in ("span", "bound")]
     return type(node).__name__.lower(), *(ours(f, places) for f in fields)
 
 
