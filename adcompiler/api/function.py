@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
 from adcompiler.ad.programs.calculus import CALCULUS
@@ -80,9 +81,19 @@ class Function(Traceable):
 
     @property
     def __signature__(self) -> inspect.Signature:
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        """Parameters as Python shows them. A keyword of Python, such as `lambda`, cannot be one: it is shown
+        as `lambda_`, which can only be passed by position, as can those before it."""
         named = [p for p in self._parameters if p.name.isidentifier()]
-        return inspect.Signature([inspect.Parameter(p.name, kind, default=p.default) for p in named])
+        last = max((k for k, p in enumerate(named) if iskeyword(p.name)), default=-1)
+        taken = {p.name for p in named}
+        found = list[inspect.Parameter]()
+        for k, p in enumerate(named):
+            kind = inspect.Parameter.POSITIONAL_ONLY if k <= last else inspect.Parameter.POSITIONAL_OR_KEYWORD
+            name = p.name
+            while iskeyword(name) or (name != p.name and name in taken):
+                name += "_"
+            found.append(inspect.Parameter(name, kind, default=p.default))
+        return inspect.Signature(found)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.__name__}({', '.join(self._names)})>"

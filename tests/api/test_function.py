@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import keyword
 import threading
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.testing import assert_array_equal
 
 import adcompiler as adc
+from adcompiler.frontend.grammar.scan import RESERVED
 
 BACKENDS = ["numpy", "cpu"]
 PAIR = np.array([2.0, 3.0])
@@ -66,6 +68,16 @@ def test_parameters_are_seen_from_python() -> None:
     f = interpreted('def area(w, h):\n    "The area."\n    return w * h')
     assert list(inspect.signature(f).parameters) == ["w", "h"]
     assert (f.__name__, f.__doc__) == ("area", "The area.")
+
+
+@pytest.mark.parametrize("name", [word for word in keyword.kwlist if word not in RESERVED])
+def test_keywords_of_python_as_parameters(name: str) -> None:
+    """Python's signatures cannot have them: they get another name, and are passed by position."""
+    f = interpreted(f"def f(x, {name}, {name}_, y=1.0):\n    return x * {name} + {name}_ * y")
+    assert str(inspect.signature(f)) == f"(x, {name}__, /, {name}_, y=1.0)"
+    assert f(2.0, 3.0, 1.0) == f(**{"x": 2.0, name: 3.0, f"{name}_": 1.0}) == 7.0
+    assert adc.grad(f, name)(2.0, 3.0, 1.0) == 2.0
+    inspect.signature(f).bind(2.0, 3.0, **{f"{name}_": 1.0})
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -413,6 +425,24 @@ def test_name_that_is_not_there(source: str) -> None:
 )
 def test_args_names_the_parameters_of_an_expression(args: Any, call: tuple[int, ...], expected: int) -> None:
     assert interpreted("x - y", args=args)(*call) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x.astype(float)",
+        "x.astype(np.float32)",
+        "zeros(3, float) + x",
+        "np.full(3, x[0], float)",
+        "array([x, x], dtype=float)",
+        "zeros_like(x, float) + x",
+        "arange(3, dtype=float) * x",
+        "x * linspace(0, 1, 3).astype(float32)",
+    ],
+)
+def test_types_in_an_expression_are_no_variables(text: str) -> None:
+    assert [*interpreted(text)._names] == ["x"]
+    interpreted(text, args="x")(np.ones(3))
 
 
 def test_args_may_be_names_of_constants() -> None:

@@ -16,7 +16,7 @@ from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.indexing.iterables import Iterable, iterable, unpacked
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.rearranging import array, listed
-from adcompiler.frontend.values.values import AnyValue, GeneratorValue, Value
+from adcompiler.frontend.values.values import AnyValue, GeneratorValue, Row, Value, describe
 from adcompiler.ir.nodes import Element
 from adcompiler.ir.origins import Within
 from adcompiler.lazy_dataclass import dataclass
@@ -47,7 +47,12 @@ def comprehension(context: Context, node: tree.Comprehension, scope: Mapping[str
                 return (yield from _unrolled(context, node, k, items, opened))
             _open(context, clause, items, opened)
             yield from _conditions(context, clause, opened)
-        value = array(context, "a comprehension", (yield node.element, opened.scope), node.element.span)
+        item = yield node.element, opened.scope
+        if isinstance(item, Row):
+            cause = f"an item of this list is {describe(item)}"
+            remedy = "reduce it: [sum(row) for row in x]; a slice x[i : i + k] has k elements for every i"
+            context.fail(ShapeError, cause, node.element.span, remedy)
+        value = array(context, "a comprehension", item, node.element.span)
     finally:
         del context.binders.path[count:]
         del context.binders.around[around:]

@@ -117,19 +117,30 @@ def size(context: Context, x: Masked, span: Span) -> AnyValue:
 
 
 def product(context: Context, left: AnyValue, right: AnyValue, span: Span) -> AnyValue:
-    """`left @ right`; for selections, rows times a vector, or the sum of products of elements."""
+    """`left @ right`; for selections, rows times a vector or a matrix, or the sum of products of elements
+    with elements or rows."""
     left, right = as_array(left), as_array(right)
     if not has_selection((left, right)):
         return matmul(context, left, right, span)
-    alone = [isinstance(v, Masked) and v.value.rank == v.mask.rank for v in (left, right)]
-    if all(alone):
+    behind = [v.value.rank - v.mask.rank if isinstance(v, Masked) else None for v in (left, right)]
+    if behind in ([0, 0], [0, 1]):
+        assert isinstance(left, Masked)
+        if behind[1]:
+            left = replace(left, value=with_last_axis(left.value))
         both = context.elementwise("multiply", (left, right), span)
-        return reduced(context, "sum", both, None, False, span)
-    rows = isinstance(left, Masked) and left.value.rank == left.mask.rank + 1
-    if not (rows and isinstance(right, Value) and right.rank == 1):
+        return reduced(context, "sum", both, (0,) if behind[1] else None, False, span)
+    if behind != [1, None] or not (isinstance(right, Value) and right.rank in (1, 2)):
+        both = f"{describe(left)}, and {describe(right)}"
         remedy = "zeros add nothing: x.T @ where(mask, y, 0)"
-        context.fail(DtypeError, "@ of x[mask], whose length depends on values", span, remedy)
+        if isinstance(left, Row) or isinstance(right, Row):
+            remedy = "the operands must be slices with the same bounds, such as w[a:b] @ x[a:b]"
+        context.fail(DtypeError, f"@ of {both}", span, remedy)
     return replace(left, value=matmul(context, left.value, right, span))
+
+
+def with_last_axis(value: Value) -> Value:
+    """A value with one more axis, of length 1, behind its own."""
+    return replace(value, shape=(*value.shape, ONE))
 
 
 # -- reductions ----------------------------------------------------------------------------------------

@@ -22,13 +22,14 @@ from adcompiler.frontend.library.groups import GROUPS
 from adcompiler.frontend.library.moving import MOVING
 from adcompiler.frontend.library.prelude import PRELUDE
 from adcompiler.frontend.library.prelude import own as prelude
+from adcompiler.frontend.library.rounding import rounded
 from adcompiler.frontend.library.running import RUNNING
 from adcompiler.frontend.library.sorting import SORTING
 from adcompiler.frontend.linalg.einsum import EINSUM
 from adcompiler.frontend.linalg.matrices import MATRICES
 from adcompiler.frontend.linalg.solving import LINALG
 from adcompiler.frontend.values import rearranging, reductions
-from adcompiler.frontend.values.builtin_arguments import Builtin, bind_arguments, builtin, known_integer
+from adcompiler.frontend.values.builtin_arguments import Builtin, bind_arguments, builtin
 from adcompiler.frontend.values.modules import dotted, part_of
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.values import (
@@ -105,16 +106,6 @@ def _of_floats(name: str, kinds: Names[str]) -> Builtin:
         return of(context, [double(x) for x in args], {k: double(x) for k, x in keywords.items()}, span)
 
     return call
-
-
-def _round(context: Context, x: AnyValue, decimals: AnyValue, span: Span) -> AnyValue:
-    """Round to the nearest integer, or to a number of decimals; integers are unchanged."""
-    if decimals is not None:
-        scale = 10.0 ** known_integer(context, "decimals", decimals, 0, span)
-        scaled = context.elementwise("rint", (context.elementwise("multiply", (x, scale), span),), span)
-        return context.elementwise("divide", (scaled, scale), span)
-    whole = isinstance(x, Value) and x.dtype == "i64"
-    return x if whole else context.elementwise("rint", (x,), span)
 
 
 def _clip(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
@@ -249,6 +240,18 @@ def _logsumexp(context: Context, args: list[Any], keywords: dict[str, Any], span
     return _reduction("logsumexp", reductions.logsumexp)(context, args, keywords, span)
 
 
+def _of_selections(name: str) -> Builtin:
+    """A function of a vector that is also one of the elements of a selection, `x[mask]`, or of a row."""
+    usual, other = prelude(name), prelude(f"_{name}_of_selection")
+
+    def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+        first = args[0] if args else None
+        elements = isinstance(first, Masked) and first.value.rank == first.mask.rank
+        return (other if elements else usual)(context, args, keywords, span)
+
+    return call
+
+
 def _joining(name: str, operation: Callable[..., AnyValue]) -> Builtin:
     def call(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
         parts, axis = bind_arguments(context, name, ("arrays", "axis"), args, keywords, span, optional=1)
@@ -280,10 +283,13 @@ def _filled(name: str, value: int | float) -> Builtin:
 
 
 def _arange(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
-    if not 1 <= len(args) <= 3 or keywords:
+    names = ("stop",) if len(args) == 1 and "stop" not in keywords else ("start", "stop", "step")
+    given = {**dict(zip(names, args, strict=False)), **keywords}
+    known = {"start", "stop", "step"}.issuperset(given) and len(given) == len(args) + len(keywords)
+    if not known or len(args) > len(names) or "stop" not in given:
         context.fail(ParseError, "arange takes (stop), (start, stop) or (start, stop, step)", span)
     context.bound(span)
-    return reductions.arange(context, args, span)
+    return reductions.arange(context, given.get("start", 0), given["stop"], given.get("step", 1), span)
 
 
 def _dot(context: Context, x: AnyValue, y: AnyValue, span: Span) -> AnyValue:
@@ -354,7 +360,7 @@ _builtins: dict[str, Builtin] = (
         "where": _where,
         "fabs": _of_floats("fabs", ("bool", "i64")),
         "float_power": _of_floats("float_power", ("bool", "i64", "f32")),
-        "round": builtin("round", ("x", "decimals"), _round, optional=1),
+        "round": builtin("round", ("x", "decimals"), rounded, optional=1),
         "clip": _clip,
         "norm": _norm,
         "logsumexp": _logsumexp,
@@ -380,6 +386,7 @@ _builtins: dict[str, Builtin] = (
     | dict(FUNCTIONALS)
     | dict(chain(*(table.items() for table in LIBRARIES)))
 )
+_builtins |= {name: _of_selections(name) for name in ("softmax", "log_softmax")}
 _builtins |= {
     name: with_dtype(_builtins[name]) for name in ("zeros_like", "ones_like", "empty_like", "full_like")
 }
@@ -389,7 +396,8 @@ STANDARD = frozenset(BUILTINS)  # without the primitives that users add
 _TYPED = (
     "astype zeros ones empty full arange linspace array asarray zeros_like ones_like empty_like full_like"
 )
-TYPED = tuple(BUILTINS[name] for name in _TYPED.split())
+TYPED_NAMES = tuple(_TYPED.split())
+TYPED = tuple(BUILTINS[name] for name in TYPED_NAMES)
 ELEMENTWISE = frozenset(_builtins[name] for name in (*TABLE, *ALIASES))
 
 

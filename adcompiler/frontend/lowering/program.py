@@ -13,7 +13,7 @@ from adcompiler.frontend.indexing.dimensions import CONSTANTS as OF_TEXT
 from adcompiler.frontend.indexing.iterables import ITERATORS
 from adcompiler.frontend.indexing.ragged import rows_of
 from adcompiler.frontend.indexing.struct_rows import equally_long
-from adcompiler.frontend.library.builtins import CONSTANTS, library
+from adcompiler.frontend.library.builtins import CONSTANTS, TYPED_NAMES, library
 from adcompiler.frontend.library.conversions import dtype_named
 from adcompiler.frontend.library.distributions import of_scipy
 from adcompiler.frontend.limits import MOST_RESULTS
@@ -82,7 +82,7 @@ def free_names(expression: tree.Expression) -> list[str]:
         for name in _walk(n.value)
     }
     calls = [n for n in nodes if isinstance(n, tree.Call)]
-    types = {id(v) for n in calls for k, v in n.keywords if k == "dtype" and dtype_named(v, ())}
+    types = {id(v) for n in calls for v in types_in(n)}
     bound = {name for n in nodes if isinstance(n, tree.Clause) for name in n.targets}
     named = [n.function for n in calls if of_scipy(dotted(n.function) or "") is not None]
     prefixes |= {id(name) for function in named for name in _walk(function)}  # refused by lowering
@@ -92,6 +92,16 @@ def free_names(expression: tree.Expression) -> list[str]:
     return [
         name for name in dict.fromkeys(n.id for n in found) if name not in CONSTANTS and name not in bound
     ]
+
+
+def types_in(call: tree.Call) -> list[tree.Expression]:
+    """The arguments of a call that name types: `float` in `x.astype(float)`, `zeros(3, float)`."""
+    function = call.function
+    name = function.name if isinstance(function, tree.Attribute) else getattr(function, "id", "")
+    method = isinstance(function, tree.Attribute) and library(function) is None
+    placed = call.arguments[0 if method else 1 :] if name in TYPED_NAMES else ()
+    given = (*placed, *(v for k, v in call.keywords if k == "dtype"))
+    return [v for v in given if dtype_named(v, ())]
 
 
 def _walk(expression: tree.Tree) -> list[tree.Tree]:

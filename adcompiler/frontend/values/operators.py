@@ -26,6 +26,7 @@ ELSEWHERE = {
     "partition": "write sort(x)",
     "unique": "the result's length would depend on values: group by integers, with bincount(k, minlength=n)",
     "nonzero": "the result's length would depend on values: use where(x != 0, a, b)",
+    "piecewise": "write select([x < 0, x < 1], [a, b], c): the first condition that holds chooses",
     "argwhere": "the result's length would depend on values: use where(x != 0, a, b)",
     "flatnonzero": "the result's length would depend on values: use where(x != 0, a, b)",
     "histogram": "write bincount(searchsorted(edges, x, side='right'), minlength=len(edges) + 1)[1:-1]",

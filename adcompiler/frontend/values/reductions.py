@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from adcompiler.analysis.affine import linear, linear_constant
 from adcompiler.analysis.intervals import never_negative
+from adcompiler.analysis.limits import MOST_ELEMENTS
 from adcompiler.errors import ParseError, Span
 from adcompiler.frontend.values import rearranging
 from adcompiler.frontend.values.operations import ONE, Context
@@ -210,12 +212,19 @@ def zeros(context: Context, shape: AnyValue, value: AnyValue, span: Span) -> Val
     return Value(linear_constant, filled.element, filled.weak)
 
 
-def arange(context: Context, bounds: list[Any], span: Span) -> Value:
-    """0, 1, ... below `stop`; or from `start`, by a constant integer `step`, which may be negative."""
-    start, stop, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+def arange(context: Context, start: AnyValue, stop: AnyValue, step: AnyValue, span: Span) -> Value:
+    """start, start + step, ... before `stop`, for a constant step, which may be negative. If any of the
+    three is a float, so are the points; then all three are whole, or constants."""
+    start, stop, step = map(constant_of, (start, stop, step))
+    if any(isinstance(n, float) for n in (start, stop, step)):
+        whole = [_whole(n) for n in (start, stop, step)]
+        if any(n is None for n in whole):
+            return _arange_of_floats(context, start, stop, step, span)
+        points = arange(context, whole[0], whole[1], whole[2], span)
+        return Value(points.shape, cast(points.element, "f64"), weak=True)
     if not isinstance(step, int) or step == 0:
-        cause = "arange takes integers and a constant nonzero step"
-        context.fail(ParseError, cause, span, "for other points use linspace, or multiply: 0.1 * arange(n)")
+        cause = "the step of arange must be a nonzero constant"
+        context.fail(ParseError, cause, span, "multiply: start + step * arange(n)")
     up, down = (not isinstance(n, int) or n >= 0 for n in (start, stop))
     first = rearranging.length_of(context, start, span, clamps=step < 0 and down)
     last = rearranging.length_of(context, stop, span, clamps=step > 0 and up)
@@ -226,6 +235,35 @@ def arange(context: Context, bounds: list[Any], span: Span) -> Value:
     index: Element = const(0, "i64") if unit(length) else Index(0)
     place = rearranging.combine("multiply", index, const(step, "i64"))
     return Value((length,), rearranging.combine("add", place, first), weak=True)
+
+
+def constant_of(value: AnyValue) -> AnyValue:
+    """The number that a scalar is known to be; any other value unchanged."""
+    if isinstance(value, Value) and not value.rank and isinstance(value.element, Const):
+        return value.element.value
+    return value
+
+
+def _whole(bound: AnyValue) -> AnyValue:
+    """A bound of `arange` as an integer; None if it is not whole."""
+    if isinstance(bound, Value):
+        return bound if bound.dtype == "i64" and not bound.rank else None
+    return int(bound) if is_number(bound) and math.isfinite(bound) and bound == int(bound) else None
+
+
+def _arange_of_floats(context: Context, start: AnyValue, stop: AnyValue, step: AnyValue, span: Span) -> Value:
+    """`arange` of floats, with NumPy's length, ceil((stop - start) / step), and its points."""
+    if not all(map(is_number, (start, stop, step))) or not step:
+        cause = "arange of floats needs constants, and a step that is not 0: its length follows from them"
+        remedy = "multiply: start + step * arange(n), or write linspace(start, stop, n)"
+        context.fail(ParseError, cause, span, remedy)
+    points = (stop - start) / step
+    if not math.isfinite(points) or points >= MOST_ELEMENTS:
+        context.fail(ParseError, f"arange of {points} points", span, "use finite bounds that are closer")
+    length = rearranging.integer(max(math.ceil(points), 0))
+    index: Element = const(0, "i64") if unit(length) else Index(0)
+    place = apply("multiply", cast(index, "f64"), const(float(start + step) - start, "f64"))
+    return Value((length,), apply("add", place, const(float(start), "f64")), weak=True)
 
 
 def linspace(context: Context, start: AnyValue, stop: AnyValue, number: AnyValue, span: Span) -> AnyValue:

@@ -8,7 +8,7 @@ from typing import Any
 
 from adcompiler.analysis.affine import Linear, linear, linear_constant
 from adcompiler.analysis.lengths import simplest
-from adcompiler.errors import ParseError, Span
+from adcompiler.errors import DtypeError, ParseError, Span
 from adcompiler.frontend.values.open_axes import ONE, open_axes
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.rearranging import ZERO, combine, counted, integer, longest, numbered, stepped
@@ -67,10 +67,10 @@ def step_of(context: Context, part: SliceValue, span: Span) -> int:
     for bound in (part.start, part.stop, step):
         if not (bound is None or is_integer(bound)):
             cause = f"the bounds of a slice must be integers or sizes, not {describe(bound)}"
-            remedy = "write x[1:n]; divide with n // 2"
             if isinstance(bound, Value) and is_float(bound.dtype):
                 remedy = "annotate the parameter, k: int; divide with n // 2; or convert: x[:int(k)]"
-            context.fail(ParseError, cause, span, remedy)
+                context.fail(DtypeError, cause, span, remedy)
+            context.fail(ParseError, cause, span, "write x[1:n]; divide with n // 2")
     if not isinstance(step, int) or step == 0:
         context.fail(ParseError, "the step of a slice must be a nonzero constant", span, "write x[::2]")
     return step

@@ -51,6 +51,68 @@ BODIES: dict[str, tuple[str, tuple[Any, ...]]] = {
     "display": ("t|return t ** 2 * np.array([1.0, 2.0, 3.0])", (T,)),
     "matrix": ("t|return np.array([[t[0], 2], [t[1] * t[2], 1]]) @ np.asarray([t[0], 1.0])", (T,)),
     "types": ("t|n = zeros(3, dtype=int)|n[1] = 2|return t[n] * np.ones(3, dtype=bool)", (T,)),
+    # `and` and `or` of numbers give one of them.
+    "or": ("a, b|return (a or 5.0) * b + (b or a)", (0.7, 0.0)),
+    "or of nothing": ("b, a|return (a or 5.0) * b ** 2 + (a or b or 3.0)", (1.3, 0.0)),
+    "and": ("a, b|return (a and a * b) + (b and a / b) + (a > 0 and b)", (0.7, 1.3)),
+    "or of integers": ("x, k: i64|return x[k or 2] * (k and len(x)) + (k or x[0])", (X, 0)),
+    "or of what is known": ("x|c, n = 0.0, 2|return x * (c or 3.0) + (n and x) + (n or 1.0)", (X,)),
+    "or in a loop": ("x|s = 0.0|for i in range(len(x)):|    s = sin((s or x[0]) * x[i])|return s", (X,)),
+    "or under a branch": ("x|return 1.0 if x[0] < 0 else (x[1] and x[2] ** 2) + (x[3] or x[4])", (X,)),
+    "or of a condition": ("x, k|return sum(x) if k and x[0] or k > 3 else x[0]", (X, 2.5)),
+    # Strings side by side are one.
+    "subscripts": ("p|return einsum('ij,' \"kj\" '->ik', p, p ** 2)", (P,)),
+    "a kind": ("x|kind = 'sq' 'uare'|return x ** 2 if kind == 'square' else x", (X,)),
+    # Points of a range of floats.
+    "tenths": ("x|return x[0] * arange(0.0, 1.0, 0.1) + sum(arange(1.0, 11.0)) * x[1]", (X,)),
+    "whole floats": ("x|return x * arange(0.0, len(x)) + arange(5.0)", (X,)),
+    "downwards": ("x|return x[:4] * arange(2.0, 1.0, -0.25) + sum(arange(3.0, 4.0, -1.0))", (X,)),
+    # What every `break` has assigned has a value after the loop.
+    "an endless loop": (
+        "x|s = x[0]|while True:|    r = s * 2|    s += x[1]|    if s > 3:|        break|return r * s",
+        (X,),
+    ),
+    "several breaks": (
+        "x|s = 0.0|k = 0|while True:|    s += x[k]|    if s > 2:|        r = s ** 2|        break|    k += 1|"
+        "    if k > 3:|        r = s|        break|return r",
+        (X,),
+    ),
+    "an array in an endless loop": (
+        "x|s = 0.0|while 1:|    v = x * s|    s += x[0]|    if s > 2:|        break|return v * v",
+        (X,),
+    ),
+    "endless inside": (
+        "x|t = 0.0|for i in range(len(x)):|    s = x[i]|    while True:|        a, b = s * t, sin(s)|"
+        "        s += x[0]|        if s > 2:|            break|    t += a + b|return t",
+        (X,),
+    ),
+    "where a loop was left": (
+        "x|for i in range(len(x)):|    if x[i] > 1:|        break|else:|    return x[0]|return x[i] ** 2 * i",
+        (X,),
+    ),
+    "or what its else says": (
+        "x|for v in x:|    r = v ** 2|    if r > 9:|        break|else:|    r = x[0]|return r * r",
+        (X,),
+    ),
+    "of a loop over a tuple": (
+        "x|for v in (x, x * 2):|    if v[0] > 1:|        r = v * x|        break|else:|    r = x|return r",
+        (X,),
+    ),
+    # Rows of a triangle: products with them, and softmax.
+    "products of slices": (
+        "x, p, a: i64[k], b: i64[k]|return [x[a[i]:b[i]] @ p[a[i]:b[i]] for i in range(k)]",
+        (X[:4], P, np.array([0, 1, 2]), np.array([2, 4, 2])),
+    ),
+    "attention": (
+        "q, k|return [softmax(k[:i + 1] @ q[i]) @ k[:i + 1] for i in range(len(q))]",
+        (P[:3], P[1:]),
+    ),
+    "softmax of slices": (
+        "x|return sum(log_softmax(x[:i + 1])[i] * sum(softmax(x[i:]) ** 2) for i in range(len(x)))",
+        (X,),
+    ),
+    "softmax of a mask": ("x|return sum(softmax(x[x > 0.8]) ** 2) + max(log_softmax(x[x > 0.8]))", (X,)),
+    "rows of a product": ("p|return [sum((p[:i + 1] @ p.T) ** 2) for i in range(len(p))]", (P,)),
     # Degrees of freedom.
     "sample deviation": ("x|return std(x, ddof=1) * x.std(ddof=2)", (X,)),
     "sample variance": ("p|return np.var(p, axis=0, ddof=1) / var(p, ddof=1.5, keepdims=True)[0]", (P,)),
