@@ -49,7 +49,8 @@ def _version(wanted: bool) -> None:
 @app.callback(epilog=EXAMPLES)
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+        bool,
+        typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
     """Compile formulas and functions together with their gradients."""

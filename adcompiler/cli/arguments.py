@@ -75,8 +75,15 @@ def names_of(f: Function, text: str, option: str) -> tuple[str, ...]:
     known = f._names
     if unknown := [name for name in names if name not in known]:
         cause = f"{option}: {_call(f)} has no parameter {unknown[0]}"
-        raise UsageError(cause, remedy=f"name some of {', '.join(known)}")
+        raise UsageError(cause, remedy=_file_of(f) or f"name some of {', '.join(known)}")
     return names
+
+
+def _file_of(f: Function) -> str | None:
+    """A remedy where a program is one name, and there is a file of this name."""
+    text = "" if f._closure is None else f._closure.source.text.strip()
+    files = [f"{text}{suffix}" for suffix in (".adc", ".py")] if text.isidentifier() else ()
+    return next((f"did you mean the file {file}?" for file in files if Path(file).is_file()), None)
 
 
 def wrt_of(f: Function, wrt: str | None) -> tuple[str, ...] | None:

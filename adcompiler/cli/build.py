@@ -18,7 +18,7 @@ from adcompiler.cli.arguments import Wrt, wrt_of
 from adcompiler.cli.c_source import ABIS, c_texts, casadi_texts
 from adcompiler.cli.errors import UsageError
 from adcompiler.cli.output import AsJson, Text
-from adcompiler.cli.programs import DIRECTIONAL, WHATS, ExportedProgram, listed, programs_of
+from adcompiler.cli.programs import DIRECTIONAL, NAMES_OF_FORMS, WHATS, ExportedProgram, listed, programs_of
 from adcompiler.cli.source import Source, function_of
 from adcompiler.cli.types import Types, note, typed, untyped
 from adcompiler.errors import DtypeError, Error, ShapeError
@@ -32,12 +32,17 @@ from adcompiler.targets.numba.standalone import python_file
 EXAMPLES = """\b
 Examples:
   adc build model.adc:loss -o lib
-  adc build model.adc:loss --emit c --what value,grad,hessian -o src
+  adc build model.adc:loss --emit c --what value,grad,hessian -o src/loss.c
   adc build model.adc:loss --emit c --abi casadi -o src
   adc build model.adc:loss --emit ptx,cubin --arch sm_90 -o kernels
   adc build "sum((a * x - y)**2)" --types "f64, f64[n], f64[n]" --name loss -o lib
   adc build model.adc:loss --what value,grad,hvp --wrt b1,b2 -o lib
 """
+# What a file is of, by its suffix; None where it is one of several.
+FILES = {
+    ".c": "c", ".py": "python", ".tex": "latex", ".h": None, ".dot": None, ".ptx": None, ".cubin": None,
+    ".so": None, ".dylib": None, ".dll": None, ".o": None, ".a": None, ".cu": None,
+}  # fmt: skip
 FORMS = ("library", "c", "python", "latex", "dot", "ptx", "cubin")
 
 
@@ -45,7 +50,11 @@ def build_source(
     source: Source,
     types: Types = None,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where to write the library.")
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FOLDER",
+            help="The folder to write to, or with --emit c, python or latex the file itself.",
+        ),
     ] = Path(),
     name: Annotated[
         str | None, typer.Option(metavar="NAME", show_default=False, help="The C function's name.")
@@ -87,10 +96,11 @@ def build_source(
     needs only the C library; with --abi casadi too, source for casadi.external. With --emit ptx,cubin it
     writes CUDA kernels, one file each, and a manifest that says how to launch them.
     """
-    forms = listed(emit, "--emit", FORMS)
+    forms = listed(emit, "--emit", FORMS, NAMES_OF_FORMS)
     _check_options(forms, sparse, abi, what, wrt)
     f = function_of(source)
     name = name or f.__name__
+    output, stem = _place(output, forms, name)
     of_types = typed(f, types)
     note(untyped(of_types), "in C")
     names = wrt_of(f, wrt)
@@ -104,12 +114,14 @@ def build_source(
             files += build({n: p.func for n, p in programs.items()}, output, parsed_arch(arch), kernels)
     if "c" in forms:
         made_c = (
-            c_texts(of_types, name, programs, names, sparse) if abi == "c" else casadi_texts(of_types, name)
+            c_texts(of_types, stem, programs, names, sparse)
+            if abi == "c"
+            else casadi_texts(of_types, name, stem)
         )
         output.mkdir(parents=True, exist_ok=True)
         files += [written(output / file, text) for file, text in made_c.texts.items()]
         declarations |= made_c.declarations
-    if texts := _texts(of_types, name, programs, forms):
+    if texts := _texts(of_types, stem, programs, forms):
         output.mkdir(parents=True, exist_ok=True)
         files += [written(output / file, text) for file, text in texts.items()]
     if "library" in forms:
@@ -125,21 +137,43 @@ def build_source(
 
 
 def _texts(
-    f: Function, name: str, programs: dict[str, ExportedProgram], forms: Sequence[str]
+    f: Function, stem: str, programs: dict[str, ExportedProgram], forms: Sequence[str]
 ) -> dict[str, str]:
     """The texts of Python and for readers, by the names of their files."""
     found: dict[str, str] = {}
     if "python" in forms:
-        found[f"{name}.py"] = python_file({n: (p.func, p.compared) for n, p in programs.items()})
+        found[f"{stem}.py"] = python_file({n: (p.func, p.compared) for n, p in programs.items()})
     if "latex" in forms:
         try:
             equations = f.latex(gradient=True)
         except (ShapeError, DtypeError):  # no scalar, or nothing to differentiate
             equations = f.latex()
-        found[f"{name}.tex"] = f"\\[\n{equations}\n\\]\n"
+        found[f"{stem}.tex"] = f"\\[\n{equations}\n\\]\n"
     if "dot" in forms:
         found |= {f"{key}.dot": dot(p.func) for key, p in programs.items()}
     return found
+
+
+def _place(output: Path, forms: Sequence[str], name: str) -> tuple[Path, str]:
+    """The folder to write to, and the name of files in it. `-o` may name the file itself, if there is one, or
+    a C source, with its header beside it.
+
+    Raises UsageError for the name of another file.
+    """
+    if output.is_dir() or output.suffix not in FILES:
+        return output, name
+    form = FILES[output.suffix]
+    if form is not None and list(forms) == [form]:
+        return output.parent, output.stem
+    if form is not None and form not in forms:
+        raise UsageError(
+            f"-o {output} is a file of --emit {form}, not of --emit {','.join(forms)}",
+            remedy=f"add --emit {form}, or give a folder: -o {output.with_suffix('')}",
+        )
+    raise UsageError(
+        f"-o {output} is a file, but --emit {','.join(forms)} writes several",
+        remedy=f"give a folder: -o {output.parent / 'lib'} --name {output.stem.removeprefix('lib')}",
+    )
 
 
 def _check_options(forms: Sequence[str], sparse: bool, abi: str, what: str | None, wrt: str | None) -> None:

@@ -30,8 +30,8 @@ ABIS = ("c", "casadi")
 SPARSE = ("jacobian", "hessian")
 
 
-def c_texts(f: Function, name: str, programs: Mapping[str, ExportedProgram], wrt: Wrt, sparse: bool) -> Files:
-    """The C files of programs; Jacobians and Hessians are `sparse` if wanted."""
+def c_texts(f: Function, stem: str, programs: Mapping[str, ExportedProgram], wrt: Wrt, sparse: bool) -> Files:
+    """The C files of programs, STEM.c and STEM.h; Jacobians and Hessians are `sparse` if wanted."""
     file = CFile()
     exports: dict[str, CProgram | CSparse] = {}
     for key, p in programs.items():
@@ -39,18 +39,18 @@ def c_texts(f: Function, name: str, programs: Mapping[str, ExportedProgram], wrt
             exports[key] = _sparse(f, file, key, p.what, wrt)
         else:
             exports[key] = CProgram(file, p.func, key, p.compared)
-    texts = c_files(name, file, list(exports.values()))
+    texts = c_files(stem, file, list(exports.values()))
     return Files(texts, {key: one.declaration for key, one in exports.items()})
 
 
-def casadi_texts(f: Function, name: str) -> Files:
-    """The C file of a function and of the derivatives that CasADi looks up: `jac_f`, `fwd1_f`, `adj1_f` and
-    `jac_adj1_f`."""
+def casadi_texts(f: Function, name: str, stem: str) -> Files:
+    """The file STEM.c of a function and of the derivatives that CasADi looks up: `jac_f`, `fwd1_f`, `adj1_f`
+    and `jac_adj1_f`."""
     check_name(name)
     made = _Casadi(f, name)
     functions = [made.value(), *made.derivatives()]
     text = source(CASADI_HEAD, made.file, functions)
-    return Files({f"{name}.c": text}, {one.name: one.declaration for one in functions})
+    return Files({f"{stem}.c": text}, {one.name: one.declaration for one in functions})
 
 
 class Files(NamedTuple):

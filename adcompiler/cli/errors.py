@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import os
-import re
-import shlex
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
+from adcompiler.cli.hints import hint
 from adcompiler.cli.output import as_json
 from adcompiler.errors import Error
 
 INTERNAL = 70  # EX_SOFTWARE
 HELP = "\n  help: "
-EXTRA = re.compile(r"unexpected extra arguments?(?:\(s\))? \((.*)\)", re.DOTALL)
-COMMAND = re.compile(r"No such command '(.*)'\.", re.DOTALL)
-OPTION = re.compile(r"No such option:? '?(-{1,2}[^\s']*)")
-NUMBER = re.compile(r"[-+]?\d|\[|@")
 
 
 class UsageError(Error):
@@ -44,6 +39,8 @@ def report(error: Exception, words: Sequence[str], wants_json: bool) -> None:
     unless ADC_TRACEBACK is set."""
     if os.environ.get("ADC_TRACEBACK"):
         traceback.print_exception(error)
+    if getattr(error, "possibilities", None):
+        error.possibilities = None  # type: ignore[attr-defined]  # by spelling alone; the remedy has a better one
     if wants_json:
         print(as_json({"error": _fields(error, words)}))
         return
@@ -56,7 +53,7 @@ def report(error: Exception, words: Sequence[str], wants_json: bool) -> None:
 
 
 def _hint(error: Any, words: Sequence[str]) -> str:
-    return hint(error.format_message(), words)
+    return hint(error.format_message(), words, getattr(error, "ctx", None))
 
 
 def _fields(error: Exception, words: Sequence[str]) -> dict[str, Any]:
@@ -91,48 +88,3 @@ def _styled(message: str) -> Text:
         style = "bold" if k == 0 else "bold red" if set(line) <= {" ", "^"} else ""
         text.append(line if k == 0 else f"\n{line}", "cyan" if line.startswith("  help:") else style)
     return text
-
-
-def hint(message: str, words: Sequence[str]) -> str:
-    """A remedy for Typer's message about these words."""
-    for pattern, remedy in HINTS:
-        if found := pattern.search(message):
-            return remedy(found[1], words)
-    return f"adc {words[0]} --help" if words and words[0].isalpha() else "adc --help"
-
-
-def _extra(given: str, words: Sequence[str]) -> str:
-    """Arguments without --arg, names without commas, or an expression without quotes."""
-    if re.match(r"\w+=", given):
-        return f"write {' '.join(f'--arg {word}' for word in given.split())}"
-    if "--grad" in words or "--wrt" in words:
-        return "write names together: --grad a,b"
-    return "SOURCE must be one word: put an expression in quotes"
-
-
-def _command(given: str, words: Sequence[str]) -> str:
-    """A SOURCE without a verb."""
-    if given == "help" or given.isidentifier():
-        return "adc --help lists the commands"
-    return f"add a command: adc run {shlex.quote(given)}"
-
-
-def _option(given: str, words: Sequence[str]) -> str:
-    """An argument as an option, or an expression that starts with a minus."""
-    k = next((k for k, word in enumerate(words) if word == given or word.startswith(f"{given}=")), None)
-    name = given.lstrip("-")
-    value = words[k].partition("=")[2] or words[k + 1 : k + 2] if k is not None else ""
-    text = value if isinstance(value, str) else "".join(value)
-    if given.startswith("--") and name.isidentifier() and NUMBER.match(text):
-        return f"write an argument as --arg {name}={text}"
-    if not given.startswith("--"):
-        source = next((word for word in words if word.startswith(given)), given)
-        return f"put an expression that starts with a minus last, after --: -- {shlex.quote(source)}"
-    return f"adc {words[0]} --help lists the options"
-
-
-HINTS: tuple[tuple[re.Pattern[str], Callable[[str, Sequence[str]], str]], ...] = (
-    (EXTRA, _extra),
-    (COMMAND, _command),
-    (OPTION, _option),
-)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 
 from adcompiler.api.export import pullback, pushforward
@@ -27,6 +27,14 @@ WHATS: dict[str, Callable[[Function, Wrt], Function]] = {
     "hessian": hessian,
 }
 DIRECTIONAL = ("jvp", "vjp")  # along directions, of any results
+NAMES_OF_WHATS = {
+    "gradient": "grad", "value_and_gradient": "value_and_grad", "hess": "hessian", "jac": "jacobian",
+    "hessian_vector_product": "hvp", "f": "value",
+}  # fmt: skip
+NAMES_OF_FORMS = {
+    "C": "c", "c99": "c", "lib": "library", "so": "library", "shared": "library", "py": "python",
+    "numba": "python", "tex": "latex", "graphviz": "dot",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +53,7 @@ def programs_of(f: Function, name: str, what: str | None, wrt: Wrt) -> dict[str,
     that is not in WHATS or DIRECTIONAL, ShapeError and DtypeError like the transforms.
     """
     if what is not None:
-        wanted = listed(what, "--what", (*WHATS, *DIRECTIONAL))
+        wanted = listed(what, "--what", (*WHATS, *DIRECTIONAL), NAMES_OF_WHATS)
         return {_called(name, one): _program(f, one, wrt) for one in wanted}
     found = {name: _program(f, "value", None)}
     try:
@@ -92,9 +100,10 @@ def _named(func: Func, what: str, f: Function, wrt: Wrt) -> Func:
     return func.with_(result_names=tuple(f"{prefix}{row}_{n}" for row in rows for n in names))
 
 
-def listed(text: str, option: str, known: Sequence[str]) -> list[str]:
-    """The words that an option lists, as in `value,hvp`; each is one of those that are known."""
-    words = list(dict.fromkeys(text.replace(",", " ").split()))
+def listed(text: str, option: str, known: Sequence[str], names: Mapping[str, str]) -> list[str]:
+    """The words that an option lists, as in `value,hvp`; each is one of those that are known, or one of its
+    other `names`."""
+    words = list(dict.fromkeys(names.get(word, word) for word in text.replace(",", " ").split()))
     if unknown := [word for word in words if word not in known]:
         near = get_close_matches(unknown[0], known, 1)
         also = f"did you mean {near[0]}? " if near else ""

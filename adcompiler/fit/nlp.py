@@ -63,6 +63,14 @@ class NonlinearProgram:
         self._key: Any = None
         self._values: list[Any] | None = None
 
+    def __repr__(self) -> str:
+        parts = self.parts
+        subject = (
+            f" subject to {', '.join(f.__name__ for f in parts.constraints)}" if parts.constraints else ""
+        )
+        shown = ", ".join(parts.variables)
+        return f"<NonlinearProgram: minimise {parts.objective.__name__}{subject}, over {shown}>"
+
     @public
     def update(self, x0: Any = None, data: Mapping[str, Any] | None = None) -> None:
         """Other values of some parameters, or another start. Kernels fit other lengths too."""

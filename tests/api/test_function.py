@@ -704,3 +704,19 @@ def test_no_name_reaches_python() -> None:
     for source in ("__import__('os')", "eval('1')", "open('f')", "x.__class__", "print(x)"):
         with pytest.raises(adc.ParseError):
             interpreted(source)(*[1.0] * source.count("x"))
+
+
+def test_what_functions_return_says_what_it_is():
+    """Objects that a user prints: their functions and parameters, and no address."""
+    f = adc.compile("a * sin(b)", args="a, b")
+    square = adc.compile("sum(x**2)", args="x")
+    shown = {
+        f.split(): "<SplitFunction split(f): forward(a, b) -> (results, saved), "
+        "propagate(saved, cotangents) -> gradients by a, b>",
+        f.split("b"): "gradients by b>",
+        f.split((1, 0)): "gradients by b, a>",
+        adc.nlp(square, [square], wrt=("x",)): "<NonlinearProgram: minimise f subject to f, over x>",
+    }
+    for value, text in shown.items():
+        assert text in repr(value)
+        assert "0x" not in repr(value)

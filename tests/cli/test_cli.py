@@ -18,6 +18,8 @@ pytest.importorskip("rich")
 
 from adcompiler.cli import app, main
 from adcompiler.cli.run import run_source
+from adcompiler.cli.show import Stage
+from adcompiler.cli.source import Backend
 
 MISRA = Path(__file__).parents[2] / "examples" / "misra1a"
 ADC = [sys.executable, "-m", "adcompiler.cli"]
@@ -366,13 +368,80 @@ def test_typer_reports_its_own_usage_errors(adc):
         ("a*b", "add a command: adc run 'a*b'"),
         ("model.adc:loss --grad", "add a command: adc run model.adc:loss"),
         ("help", "adc --help lists the commands"),
-        ("show", "adc show --help"),
+        ("help run", "adc run --help"),
+        ("show --html", "adc show --help"),
+        ("show", 'add an expression or a file: adc show "x * sin(y)"; adc show --help has examples'),
+        # conventional flags
+        ("run --version", "adc --version prints the version"),
+        ("run a*b -V", "adc --version prints the version"),
+        ("version", "did you mean adc --version?"),
+        ("-v", "adc --version prints the version"),
+        ("-help", "adc --help"),
+        ("run -help", "adc run --help"),
+        ("run a*b -q", "adc run --help lists the options"),
+        ("run a*b -n 3", "adc run --help lists the options"),
+        ("build a*b -O3", "adc build --help lists the options"),
+        # options of other verbs, other names, and misspelt ones
+        ("run a*b --size 3", "--size is an option of adc check, adc explain and adc bench; adc run --help"),
+        ("bench a*b --n 3", "did you mean --size?"),
+        ("run a*b --gradient", "did you mean --grad?"),
+        ("run a*b --args a=1", "did you mean --arg?"),
+        ("run a*b --wrt a", "did you mean --grad?"),
+        ("check a*b --grad a", "did you mean --wrt?"),
+        ("run a*b --jsn", "did you mean --json?"),
+        ("show a*b --stages ir", "did you mean --stage?"),
+        ("show a*b --ir", "did you mean --stage ir?"),
+        ("run a*b --numba", "did you mean --backend numba?"),
+        ("show a*b -o x.html", "did you mean --html?"),
+        ("build a*b --out lib", "did you mean --output?"),
+        ("build a*b --lang c", "did you mean --emit?"),
+        ("build a*b --target c", "did you mean --emit?"),
+        ("run a*b -a a 1", "write --arg a=1"),
+        ("cache clear", "write --clear"),
+        # values
+        ("show a*b --stage kernle", "did you mean --stage kernel?"),
+        ("show a*b --stage asm", "adc show SOURCE --html page.html shows all stages and the assembly"),
+        ("run a*b --backend gpu", "did you mean --backend cuda?"),
+        # verbs of other tools
+        ("compile a*b", "did you mean adc build?"),
+        ("grad a*b", "did you mean adc run SOURCE --grad?"),
+        ("test a*b", "did you mean adc check?"),
+        ("time a*b", "did you mean adc bench?"),
     ],
 )
 def test_slips_on_the_command_line_are_told_what_to_write(adc, words, remedy):
     done = adc(*words.split())
     assert (done.code, done.out) == (2, "")
-    assert done.err.endswith(f"\n  help: {remedy}\n")
+    assert f"\n  help: {remedy}" in done.err
+    assert done.err.endswith("\n")
+    assert done.err.count("help: ") == 1
+    assert "Possible options" not in done.err
+
+
+def test_the_name_of_a_file_without_its_suffix(failing, tmp_path):
+    (tmp_path / "model.adc").write_text("def f(a):\n    return a\n", "utf-8")
+    failing(
+        2, "adc: --arg a=1: f(model) has no parameter a", "the file model.adc?", "run", "model", "-a", "a=1"
+    )
+
+
+def test_every_other_name_means_one_that_there_is():
+    """Of verbs, options and values: what a remedy names is accepted."""
+    from typer.main import get_command
+
+    from adcompiler.cli import hints
+
+    verbs = get_command(app.app).commands
+    options = {option for verb in verbs.values() for one in verb.params for option in one.opts}
+    for meant in (*hints.OPTIONS.values(), *hints.OF_VERB.values()):
+        assert meant in options
+    for (verb, other), meant in hints.OF_VERB.items():
+        known = [option for one in verbs[verb].params for option in one.opts]
+        assert meant in known
+        assert f"--{other}" not in known
+    assert {"--stage": tuple(Stage), "--backend": tuple(Backend)} == hints.VALUES
+    for meant in hints.VERBS.values():
+        assert meant.split()[0] in verbs or meant == "--version"
 
 
 def test_a_misspelt_verb_has_one_suggestion_and_no_verb_the_help(adc):
@@ -410,7 +479,8 @@ def test_help_names_every_verb_and_version_is_ours(adc):
 
     done = adc("--help")
     assert {"run", "show"} <= set(re.findall(r"^  (\w+) ", done.out, re.MULTILINE))
-    assert adc("--version") == (0, f"adcompiler {adcompiler.__version__}\n", "")
+    for flag in ("--version", "-V"):
+        assert adc(flag) == (0, f"adcompiler {adcompiler.__version__}\n", "")
     assert run_source.__doc__.partition("\n")[0] in done.out
 
 

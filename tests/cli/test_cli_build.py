@@ -404,6 +404,65 @@ def test_what_cannot_be_listed_is_refused(tmp_path, capsys, source, options, cod
     assert not (tmp_path / "lib").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "files"),
+    [
+        (["--emit", "c", "-o", "m.c"], ["m.h", "m.c"]),
+        (["--emit", "C", "-o", "new/m-1.c", "--name", "g"], ["new/m-1.h", "new/m-1.c"]),
+        (["--emit", "c", "-o", "v1.0"], ["v1.0/f.h", "v1.0/f.c"]),
+        (["--emit", "c", "-o", "folder.c"], ["folder.c/f.h", "folder.c/f.c"]),
+        (["--emit", "py", "-o", "m.py"], ["m.py"]),
+        (["--emit", "latex", "-o", "m.tex"], ["m.tex"]),
+    ],
+)
+def test_output_may_name_the_file(tmp_path, monkeypatch, capsys, options, files):
+    """The file of this name is written, and C compiles with the header beside it; a folder stays one."""
+    monkeypatch.chdir(tmp_path)
+    Path("folder.c").mkdir()
+    assert main(["build", "x**2", *options]) == 0
+    assert capsys.readouterr().out.splitlines() == files
+    assert all(Path(file).is_file() for file in files)
+    if files[-1].endswith(".c"):
+        subprocess.run(["cc", "-std=c99", "-Wall", "-Werror", "-c", files[-1], "-o", "m.o"], check=True)
+
+
+def test_a_file_for_casadi_may_have_any_name(tmp_path):
+    file = tmp_path / "external.c"
+    assert main(["build", "x**2", "--emit", "c", "--abi", "casadi", "-o", str(file)]) == 0
+    assert "int f(" in file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (
+            ["-o", "m.c"],
+            "-o m.c is a file of --emit c, not of --emit library\n  help: add --emit c, or",
+        ),
+        (["-o", "libm.so"], "-o libm.so is a file, but --emit library writes several\n  help: give a folder"),
+        (["--emit", "c,python", "-o", "m.c"], "-o m.c is a file, but --emit c,python writes several"),
+        (
+            ["--emit", "c", "-o", "m.h"],
+            "-o m.h is a file, but --emit c writes several\n  help: give a",
+        ),
+        (["--emit", "dot", "-o", "a/m.dot"], "help: give a folder: -o a/lib --name m"),
+    ],
+)
+def test_a_file_that_is_not_the_only_one_is_refused(tmp_path, monkeypatch, capsys, options, says):
+    monkeypatch.chdir(tmp_path)
+    assert main(["build", "x**2", *options]) == 2
+    assert says in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_derivatives_have_the_names_of_the_field(tmp_path, capsys):
+    assert main(["build", "x**2", "--emit", "c", "--what", "gradient,hess", "-o", str(tmp_path)]) == 0
+    capsys.readouterr()
+    header = (tmp_path / "f.h").read_text()
+    assert "int f_grad(" in header
+    assert "int f_hessian(" in header
+
+
 def test_json_names_files_functions_and_declarations(tmp_path, capsys):
     assert main(["build", "x**2", "--what", "grad,value", "-o", str(tmp_path), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

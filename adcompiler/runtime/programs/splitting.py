@@ -284,6 +284,15 @@ class SplitFunction:
         self.lengths: Memo[Types, tuple[int, ...]] = Memo()  # of the first call
         self._programs: Memo[Any, SplitProgram] = Memo()
 
+    def __repr__(self) -> str:
+        f = self.f
+        by = self.wrt if isinstance(self.wrt, tuple | list) else f._names if self.wrt is None else (self.wrt,)
+        names = ", ".join(f._names[k] if isinstance(k, int) else k for k in by)
+        return (
+            f"<SplitFunction split({f.__name__}): forward({', '.join(f._names)}) -> (results, saved), "
+            f"propagate(saved, cotangents) -> gradients by {names}>"
+        )
+
     def at(
         self, types: Types, wanted: tuple[int, ...] | None = None, values: Sequence[Any] | None = None
     ) -> SplitProgram:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -46,7 +47,7 @@ class Exported(Protocol):
 
 def header(name: str, exports: Sequence[Exported]) -> str:
     """The header of a file."""
-    guard = f"ADC_{name.upper()}_H"
+    guard = f"ADC_{re.sub(r'[^A-Z0-9]', '_', name.upper())}_H"
     lines = [CONTRACT, f"#ifndef {guard}", f"#define {guard}", "#include <stddef.h>", "#include <stdint.h>"]
     lines += ["#ifdef __cplusplus", 'extern "C" {', "#endif"]
     for one in exports:
