@@ -172,7 +172,8 @@ def slope(body: Element, read: Read) -> Tangent | None:
     """The derivative of a body by one of its reads; None where it is zero everywhere."""
     rates: dict[Element, Tangent] = {read: Tangent(TRUE, const(1, read.dtype))}
     for element in elements_of((body,)):
-        made = None if element in rates else _element(element, rates, {}, None)
+        reads = element not in rates and any(a in rates for a in element.args)
+        made = _element(element, rates, {}, None) if reads else None
         if made is not None:
             rates[element] = made
     return rates.get(body)

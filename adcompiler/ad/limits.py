@@ -19,8 +19,11 @@ TAYLOR_ORDER = 3  # the order from which Taylor mode has fewer operations than n
 MOST_TRIED = 32  # numbers of lone rows that are compared: each takes one pass over the entries of the pattern
 
 MOST_FAMILIES = 1024  # families of entries of a program: each is a result, and more take long to compile
-# Positions of an axis that have a family each: coordinates and small matrices; families grow with it.
-MOST_UNROLLED = 8
+MOST_APART = 32  # families of an array that are not added up, nor its values stored: compile time
+LEAST_STORED = 8  # elements of a value that readers at several places read from an array: time of kernels
+# Positions of an axis that have a family each: states of a system and small matrices; families grow with it.
+MOST_UNROLLED = 32
+MOST_UNROLLED_TOGETHER = 512  # positions of several axes that have a family each: families
 
 # Elements of an array that the forward pass saves instead of others, counted this many times: it also has to
 # compute it, so saving one is worth it only if it is clearly smaller.

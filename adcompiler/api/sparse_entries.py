@@ -27,14 +27,15 @@ from adcompiler.passes.algebra.fold import fold
 from adcompiler.passes.arrays.contract import contract, pick
 from adcompiler.passes.arrays.inline import inline_all
 from adcompiler.passes.arrays.prune import prune
-from adcompiler.passes.arrays.unroll import unroll
+from adcompiler.passes.arrays.unroll import write_out
 from adcompiler.passes.pipeline import SIMPLIFY, run
+from adcompiler.progress import compiling
 from adcompiler.runtime.programs.program import Program
 from adcompiler.targets.buffers import POOL
 
 FLOAT = np.dtype(np.float64)
 # Few arrays with large bodies have the fewest families. Rules of a user's own stay what they are.
-INLINED = (pick, unroll, fold, prune, inline_all, contract, fold, prune)
+INLINED = (pick, write_out, fold, prune, inline_all, contract, fold, prune)
 
 Fill = Callable[[Sequence[Any], np.ndarray], None]  # writes the entries for the inputs' values
 
@@ -108,7 +109,8 @@ class SparseFamilies:
     @cached_property
     def families(self) -> list[list[Family]] | None:
         """The families of all results."""
-        return families(self.results, self.program.inputs)
+        with compiling(self.func.name):
+            return families(self.results, self.program.inputs)
 
     def placed(self, integers: Values, sizes: Sequence[int]) -> list[PlacedFamily] | None:
         """The families that have entries for these lengths and integers, or None if their places follow from

@@ -34,6 +34,8 @@ MOST_SUM_TERMS = 16  # terms of a sum that are compared with each other: compile
 # Elements of an axis that is written out: coordinates of points, colours, quaternions; code grows.
 MOST_COORDINATES = 4
 MOST_MADE_ELEMENTS = 400  # elements that unrolling an array may create: compile time
+MOST_STATES = 32  # elements of an axis where most terms are zero, as in entries of derivatives: compile time
+MOST_WRITTEN_ELEMENTS = 20_000  # the elements that this may create
 
 # Iterations of a loop with a pass over blocks each; of all nested loops, five times as many; tasks.
 MOST_ITERATIONS = 100

@@ -5,6 +5,10 @@ the body by this read. So each read of an input contributes a family of entries,
 domain. A read of another array contributes what that array's families do, times the derivative by the read
 (the chain rule along each path). The values of a family are one array of the program, which kernels compute
 like any other; zeros never occur, and no seed is read.
+
+Paths multiply from array to array. Where many arrive at one array, families of the same places are added up
+there, so that no array has more of them than its entries depend on inputs. A value that readers need at
+several places is an array then.
 """
 
 from __future__ import annotations
@@ -16,7 +20,13 @@ from itertools import product
 
 from adcompiler.ad.guards import TRUE, both, mask, total
 from adcompiler.ad.jvp import slope
-from adcompiler.ad.limits import MOST_FAMILIES, MOST_UNROLLED
+from adcompiler.ad.limits import (
+    LEAST_STORED,
+    MOST_APART,
+    MOST_FAMILIES,
+    MOST_UNROLLED,
+    MOST_UNROLLED_TOGETHER,
+)
 from adcompiler.ad.partials import active_arrays, times
 from adcompiler.analysis.intervals import Ranges, up_to
 from adcompiler.ir.loop import Item
@@ -38,10 +48,10 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
-from adcompiler.ir.walk import arrays_of, elements_of, operands, substitute
+from adcompiler.ir.walk import arrays_of, elements_of, operands, rewrite, separate, substitute
 from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply, cast
-from adcompiler.passes.algebra.fold import folded
+from adcompiler.passes.algebra.fold import Fold
 
 
 @dataclass(frozen=True)
@@ -56,18 +66,23 @@ class Family:
     guard: Element
     value: Element
 
-    def read_at(self, read: Read, domain: Shape, rows: tuple[Element, ...]) -> Family:
+    def read_at(self, read: Read, domain: Shape, rows: tuple[Element, ...]) -> Family | None:
         """The family where `read`, an element over `domain`, reads this one's array: derivatives of what is
-        at `rows`. Axes that the array sums over are added to the domain."""
-        kept, added = len(read.args), len(domain)
-        axes = dict(enumerate(read.args))
-        axes |= {k: Index(added + k - kept) for k in range(kept, len(self.domain))}
-        found = self.at(axes, domain + self.domain[kept:])
-        inside = [
-            condition
-            for index, n in zip(read.args, read.array.shape, strict=True)
-            for condition in (apply("less_equal", const(0, "i64"), index), apply("less", index, n))
-        ]
+        at `rows`. Axes that the array sums over are added to the domain. None if this one's rows are not
+        plain axes and constants."""
+        axes: dict[int, Element] = {}
+        inside: list[Element] = []
+        for index, row, n in zip(read.args, self.rows, read.array.shape, strict=True):
+            if isinstance(row, Index) and row.axis not in axes:
+                axes[row.axis] = index
+                inside += apply("less_equal", const(0, "i64"), index), apply("less", index, n)
+            elif is_const(row):
+                inside.append(apply("equal", index, row))
+            else:
+                return None
+        added = [k for k in range(len(self.domain)) if k not in axes]
+        axes |= {k: Index(len(domain) + p) for p, k in enumerate(added)}
+        found = self.at(axes, domain + tuple(self.domain[k] for k in added))
         return replace(found, rows=rows, guard=_all((*inside, found.guard)))
 
     def at(self, axes: dict[int, Element], domain: Shape) -> Family:
@@ -81,26 +96,56 @@ class Family:
         value = times(cast(factor, self.value.dtype), self.value)
         return None if value is None else replace(self, guard=_all((guard, self.guard)), value=value)
 
-    def folded(self) -> Family:
-        """The family with constants folded."""
-        ranges: Ranges = {Index(k): up_to(n) for k, n in enumerate(self.domain)}
-
-        def simple(element: Element) -> Element:
-            return folded(element, ranges)
-
-        rows, columns = (tuple(map(simple, part)) for part in (self.rows, self.columns))
-        guard = _all(simple(part) for part in operands(self.guard, "logical_and"))
-        return Family(self.domain, rows, self.source, columns, guard, simple(self.value))
-
     def unrolled(self) -> Iterator[Family]:
         """A family for each position along short axes: conditions on these axes are then decided."""
-        short = [k for k, n in enumerate(self.domain) if isinstance(n, Const) and n.value <= MOST_UNROLLED]
+        short = _short(self.domain)
         rest = [k for k in range(len(self.domain)) if k not in short]
         kept: dict[int, Element] = {k: Index(p) for p, k in enumerate(rest)}
         domain = tuple(self.domain[k] for k in rest)
         for places in product(*(range(int(self.domain[k].value)) for k in short)):  # type: ignore[attr-defined]
             at: dict[int, Element] = {k: const(p, "i64") for k, p in zip(short, places, strict=True)}
-            yield self.at(kept | at, domain).folded()
+            yield self.at(kept | at, domain)
+
+    def stored(self) -> Family:
+        """The family with its values as an array, if they take several operations."""
+        value = self.value
+        return (
+            self
+            if len(elements_of((value,))) < LEAST_STORED
+            else replace(self, value=separate(value, self.domain))
+        )
+
+
+def _short(domain: Shape) -> list[int]:
+    """The short axes of a domain, as long as they have few positions together."""
+    short, count = [], 1
+    for k, n in enumerate(domain):
+        if isinstance(n, Const) and count * n.value <= MOST_UNROLLED_TOGETHER and n.value <= MOST_UNROLLED:
+            short.append(k)
+            count *= max(int(n.value), 1)
+    return short
+
+
+class _Folding:
+    """Families with constants folded. Those of one domain share most of their elements."""
+
+    def __init__(self) -> None:
+        self.known: dict[Shape, tuple[Fold, dict[Element, Element]]] = {}
+
+    def family(self, family: Family) -> Family:
+        """A family with constants folded."""
+        domain = family.domain
+        if domain not in self.known:
+            ranges: Ranges = {Index(k): up_to(n) for k, n in enumerate(domain)}
+            self.known[domain] = Fold(ranges=ranges), {}
+        fold, memo = self.known[domain]
+
+        def simple(element: Element) -> Element:
+            return rewrite((element,), fold.element, memo)[0]
+
+        rows, columns = (tuple(map(simple, part)) for part in (family.rows, family.columns))
+        guard = _all(simple(part) for part in operands(family.guard, "logical_and"))
+        return Family(domain, rows, family.source, columns, guard, simple(family.value))
 
 
 def families(results: Sequence[Array], wanted: Sequence[Input]) -> list[list[Family]] | None:
@@ -110,7 +155,9 @@ def families(results: Sequence[Array], wanted: Sequence[Input]) -> list[list[Fam
     if any(isinstance(a, Reduce) and a.op != "sum" and is_float(a.dtype) for a in order):
         return None  # an extremum must be the very number that it was chosen from
     active = active_arrays(order, wanted)
+    moved = _read_at_several_places(order)
     found: dict[Array, list[Family]] = {}
+    folding = _Folding()
     count = 0
     for array in order:
         if array in wanted:
@@ -118,12 +165,29 @@ def families(results: Sequence[Array], wanted: Sequence[Input]) -> list[list[Fam
         elif array in active:
             if isinstance(array, Item | Call | Ruled):
                 return None
-            found[array] = made = []
-            for family in _of_array(array, found, active):
-                if family is None or (count := count + 1) > MOST_FAMILIES:
-                    return None
-                made.append(family)
-    return [_joined(found.get(r, [])) for r in results]
+            made = [*_of_array(array, found, active)]
+            if any(family is None for family in made):
+                return None
+            known = [family for family in made if family is not None]
+            if len(known) > MOST_APART:
+                known = _joined(known, folding)
+                known = [family.stored() for family in known] if array in moved else known
+            found[array] = known
+            if (count := count + len(known)) > MOST_FAMILIES:
+                return None
+    return [_joined(found.get(r, []), folding) for r in results]
+
+
+def _read_at_several_places(order: Sequence[Array]) -> set[Array]:
+    """The arrays that elements read at several places along long axes."""
+    places: dict[Array, set[tuple[Element, ...]]] = {}
+    for array in order:
+        for read in elements_of(array.elements):
+            if isinstance(read, Read):
+                short = _short(read.array.shape)
+                at = tuple(i for k, i in enumerate(read.args) if k not in short)
+                places.setdefault(read.array, set()).add(at)
+    return {array for array, found in places.items() if len(found) > 1}
 
 
 def _itself(array: Array) -> Family:
@@ -143,8 +207,8 @@ def _of_array(array: Array, found: dict[Array, list[Family]], active: set[Array]
         if factor is None:
             continue
         for inner in found[read.array]:
-            if inner.rows == identity(read.array.shape):
-                family = inner.read_at(read, array.domain, rows).scaled(factor.guard, factor.value)
+            if (there := inner.read_at(read, array.domain, rows)) is not None:
+                family = there.scaled(factor.guard, factor.value)
             elif (axes := _inverse(read, inner.rows, array.domain)) is not None:
                 guard, value, *places = (substitute(e, axes) for e in (*factor, *rows))
                 family = replace(inner, rows=tuple(places)).scaled(guard, value)
@@ -165,10 +229,10 @@ def _inverse(read: Read, places: Sequence[Element], domain: Shape) -> dict[int, 
     return axes if plain and all(k in axes or is_const(n, 1) for k, n in enumerate(domain)) else None
 
 
-def _joined(given: Sequence[Family]) -> list[Family]:
+def _joined(given: Sequence[Family], folding: _Folding) -> list[Family]:
     """The families written out; those of the same places are one, the sum."""
     groups: dict[tuple[object, ...], list[Family]] = {}
-    for family in (one for whole in given for one in whole.unrolled()):
+    for family in (folding.family(one) for whole in given for one in whole.unrolled()):
         if not is_const(family.guard, 0) and not is_const(family.value, 0):
             place = (family.domain, family.rows, family.source, family.columns)
             groups.setdefault(place, []).append(family)

@@ -29,7 +29,12 @@ from adcompiler.ir.nodes import (
 from adcompiler.ir.walk import Rewriter, arrays_of, arrays_read, elements_of, substitute
 from adcompiler.ops.build import apply
 from adcompiler.ops.costs import is_function
-from adcompiler.passes.limits import MOST_COORDINATES, MOST_MADE_ELEMENTS
+from adcompiler.passes.limits import (
+    MOST_COORDINATES,
+    MOST_MADE_ELEMENTS,
+    MOST_STATES,
+    MOST_WRITTEN_ELEMENTS,
+)
 
 STEP = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
 
@@ -39,19 +44,25 @@ def unroll(func: Func) -> Func:
     return _Unroll().func(func)
 
 
+def write_out(func: Func) -> Func:
+    """The program without reductions over axes of few elements, as states of a system, however many elements
+    that creates: for entries of derivatives, of which most terms are zero."""
+    return _WriteOut().func(func)
+
+
 def lanes(func: Func) -> Func:
     """The program with a separate array for each place of a short axis."""
     return _Spots().func(_Lanes().func(func))
 
 
-def _short(array: Array) -> list[int]:
-    """The axes of the domain to unroll."""
-    axes = [k for k, n in enumerate(array.domain) if isinstance(n, Const) and 0 < n.value <= MOST_COORDINATES]
+def _short(array: Array, longest: int = MOST_COORDINATES, most: int = MOST_MADE_ELEMENTS) -> list[int]:
+    """The axes of the domain to unroll: of at most `longest` elements, which create at most `most`."""
+    axes = [k for k, n in enumerate(array.domain) if isinstance(n, Const) and 0 < n.value <= longest]
     count = len(elements_of(array.elements))
     short: list[int] = []
     for k in axes:
         count *= int(_length(array, k))
-        if count <= MOST_MADE_ELEMENTS:
+        if count <= most:
             short.append(k)
     return short
 
@@ -63,12 +74,14 @@ def _length(array: Array, axis: int) -> int:
 
 
 class _Unroll(Rewriter):
+    longest, most = MOST_COORDINATES, MOST_MADE_ELEMENTS
+
     def array(self, array: Array) -> Array:
         if isinstance(array, Accumulate):
             return _one_hot(array)
         if not isinstance(array, Reduce) or array.op not in STEP:
             return array
-        short = [k for k in _short(array) if k >= array.rank]
+        short = [k for k in _short(array, self.longest, self.most) if k >= array.rank]
         if not short:
             return array
         kept = [k for k in range(len(array.domain)) if k not in short]
@@ -81,6 +94,10 @@ class _Unroll(Rewriter):
         body = fold_left(lambda a, b: apply(step, a, b), terms)
         reduced = tuple(array.domain[k] for k in kept if k >= array.rank)
         return Reduce(array.op, array.shape, reduced, body) if reduced else Map(array.shape, body)
+
+
+class _WriteOut(_Unroll):
+    longest, most = MOST_STATES, MOST_WRITTEN_ELEMENTS
 
 
 def _one_hot(array: Accumulate) -> Array:
