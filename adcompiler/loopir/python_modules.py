@@ -1,5 +1,5 @@
 """Functions written in Python that kernels call, as loop IR: special functions (`ops/rules/series.py`,
-`bessel.py`) and routines on matrices (`kernels/routines/library.py`).
+`bessel.py`, `incomplete.py`) and routines on matrices (`kernels/routines/library.py`).
 
 They are one source for all backends: Python runs them directly, numba compiles them, and LLVM and C translate
 them.
@@ -18,6 +18,7 @@ from adcompiler.loopir.parse import functions
 
 SOURCES: Mapping[str, str] = {
     **{f: f"adcompiler.ops.rules.{f}" for f in ("series", "bessel", "whole")},
+    "incomplete": "adcompiler.ops.rules.series adcompiler.ops.rules.incomplete",
     "library": "adcompiler.kernels.routines.library adcompiler.kernels.routines.decompositions",
 }  # fmt: skip
 INTRINSIC = "reduce_add"  # an instruction for compilers

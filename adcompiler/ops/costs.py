@@ -36,7 +36,7 @@ LONG = frozenset(
 SERIES = frozenset(
     name
     for name, e in TABLE.items()
-    if name in ("gamma", "lgamma") or e.kernel.startswith(("series.", "bessel."))
+    if name in ("gamma", "lgamma") or e.kernel.startswith(("series.", "bessel.", "incomplete."))
 )
 
 Length = Callable[[Element], int]  # what a length is, or is taken to be

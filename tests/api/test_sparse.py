@@ -357,9 +357,8 @@ def test_a_case_of_a_routine_depends_on_what_it_is_given():
     assert adc.jacobian(shared, "a", sparse=True)(a[0], b).nnz == 4 * 3 * 9
 
 
-@pytest.mark.parametrize("source", ["sum(gammainc(x, y))", "sum(expm(outer(x, y)))"])
-def test_a_pattern_that_floats_decide_is_refused(source):
+def test_a_pattern_that_floats_decide_is_refused():
     """How often the reverse loop runs follows from values."""
-    f = adc.compile(source, args=["x", "y"], backend="numpy")
+    f = adc.compile("sum(expm(outer(x, y)))", args=["x", "y"], backend="numpy")
     with pytest.raises(adc.LimitError, match="sparse=False"):
         adc.hessian(f, "x", sparse=True)(X, Y)

@@ -31,7 +31,7 @@ from adcompiler.loopir.rewrite import Rewriter
 from adcompiler.loopir.transformed_loops import Jam
 from adcompiler.loopir.transforms.interleaved_unrolling import interleaved
 from adcompiler.loopir.transforms.unroll_and_jam import jammed
-from adcompiler.ops.rules import bessel, series
+from adcompiler.ops.rules import bessel, incomplete, series
 from adcompiler.passes.pipeline import KERNEL, run
 from adcompiler.runtime.programs.backends import BACKENDS
 from adcompiler.targets.cpu.compiled import CpuKernel, Mode
@@ -135,7 +135,7 @@ def namespace() -> dict[str, Any]:
     """What the text of a kernel names."""
     return {
         "math": mathematics(), "np": np, "uint64": Unsigned, "jit": lambda f: f,
-        "bessel": bessel, "series": series,
+        "bessel": bessel, "incomplete": incomplete, "series": series,
         "select": lambda c, a, b: a if c else b, "fma": lambda x, y, z: x * y + z,
         "mul_rn": lambda x, y: x * y,
         "rsqrt": lambda x: 1 / np.sqrt(x), "reduce_add": lambda a, b: a + b,

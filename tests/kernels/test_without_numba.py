@@ -197,7 +197,7 @@ def test_products_are_calls_of_blas(name: str, dtype: Any) -> None:
 OWN = [
     name
     for name, e in TABLE.items()
-    if e.differentiable and any(m in e.kernel for m in ("series.", "bessel.", "gamma"))
+    if e.differentiable and any(m in e.kernel for m in ("series.", "bessel.", "incomplete.", "gamma"))
 ]
 
 

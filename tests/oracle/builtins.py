@@ -476,6 +476,7 @@ INCOMPLETE: dict[str, tuple[Callable[..., Value], int]] = {
     "gammainc": (lambda a, x: mp.gammainc(a, 0, x, regularized=True), 2),
     "gammaincc": (lambda a, x: mp.gammainc(a, x, regularized=True), 2),
     "betainc": (lambda a, b, x: mp.betainc(a, b, 0, x, regularized=True), 3),
+    "betaincc": (lambda a, b, x: mp.betainc(a, b, x, 1, regularized=True), 3),
 }
 BUILTINS |= {
     name: shared(name, elementwise(special(name), exact, count))

@@ -20,7 +20,6 @@ SPECIAL = {
     "huber": "write where(abs(r) <= d, 0.5 * r**2, d * (abs(r) - 0.5 * d))",
     "pseudo_huber": "write d**2 * (sqrt(1 + (r / d)**2) - 1)",
     "boxcox": "write (x**p - 1) / p, and log(x) for p = 0",
-    "betaincc": "write betainc(b, a, 1 - x)",
     "chdtr": "write gammainc(v / 2, x / 2)",
     "chdtrc": "write gammaincc(v / 2, x / 2)",
     "gdtr": "write gammainc(b, a * x)",

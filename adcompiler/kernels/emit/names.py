@@ -11,10 +11,10 @@ _OWN = re.compile(
     r"[vijc]\d+|iteration\d+\w*|nest\d+\w*|part\d+|blocks\d*|rows\d*|block|start|stop|run\w*|library_\w*|_.*"
 )
 NUMBA = ("carray", "njit", "types", "uint64")
-SPECIAL = ("bessel", "series")
+SPECIAL = ("bessel", "incomplete", "series")
 CUDA = (
-    "add_rn", "bessel", "cuda", "div_rn", "fma", "math", "mul_rn", "narrow", "np", "reduce_add", "reduce_max",
-    "reduce_min", "rsqrt", "select", "series", "sub_rn", "uint64", "wide",
+    "add_rn", "bessel", "cuda", "div_rn", "fma", "incomplete", "math", "mul_rn", "narrow", "np", "reduce_add",
+    "reduce_max", "reduce_min", "rsqrt", "select", "series", "sub_rn", "uint64", "wide",
     *(f"_{team}_{what}" for team in ("block", "warp") for what in ("max", "min", "prod", "sum", "sync")),
 )  # fmt: skip
 DEFINED = ("call", "cfunc", "entry", "int64", "jit", "kernel", "need", "parallel", "prange", "scalars")

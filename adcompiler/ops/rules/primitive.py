@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from adcompiler.lazy_dataclass import dataclass
@@ -44,7 +44,7 @@ class Primitive:
     domain: tuple[tuple[Interval, ...], ...]
     kernel: str = ""
     expand: str = ""
-    orders: range | None = None
+    orders: Sequence[int] | None = None
     defaults: tuple[float, ...] = ()
 
     @property

@@ -146,9 +146,14 @@ def digamma(x: Number) -> Number:
     while z < 10:
         below = below - 1 / z
         z = z + 1
+    return below + np.log(z) - _digamma_excess(z)
+
+
+def _digamma_excess(z: Number) -> Number:
+    """log(z) - digamma(z), for z >= 10."""
     s = 1 / (z * z)
     tail = 1 / 252 - s * (1 / 240 - s * (1 / 132 - s * (691 / 32760 - s / 12)))
-    return below + np.log(z) - 0.5 / z - s * (1 / 12 - s * (1 / 120 - s * tail))
+    return 0.5 / z + s * (1 / 12 - s * (1 / 120 - s * tail))
 
 
 def _inverse(z: Number, p: int) -> Number:

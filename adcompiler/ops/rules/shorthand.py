@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,12 @@ def scipy_special(name: str) -> Callable[..., Any]:
     return call
 
 
+def scipy_special_in_float64(name: str) -> Callable[..., Any]:
+    """The same, computed in float64: some functions of float32 have fewer digits than that."""
+    function = scipy_special(name)
+    return lambda *args: function(*map(np.float64, args)).astype(args[-1].dtype)
+
+
 def scalar(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of np.float64 numbers as one of arrays."""
     count = len(inspect.signature(function).parameters)
@@ -48,7 +54,7 @@ def entry(
     expand: str = "",
     numpy: Callable[..., Any] | None = None,
     sympy: str | None = "",
-    orders: range | None = None,
+    orders: Sequence[int] | None = None,
     defaults: tuple[float, ...] = (),
 ) -> Primitive:
     """An entry of the table; by default NumPy, SymPy and `math` know it by its own name.

@@ -1,15 +1,26 @@
-"""Special functions: gamma and related functions, Bessel functions, sinc."""
+"""Special functions: gamma and related functions, incomplete ones, Bessel functions, sinc."""
 
 from __future__ import annotations
 
-from adcompiler.ops.rules import bessel, series
-from adcompiler.ops.rules.shorthand import Domain, entry, scalar, scipy_special
+from adcompiler.ops.rules import bessel, incomplete, series
+from adcompiler.ops.rules.shorthand import (
+    Domain,
+    entry,
+    scalar,
+    scipy_special,
+    scipy_special_in_float64,
+)
 
 ABOVE_ZERO: Domain = ((0.1, 0.9), (1.1, 5.0))
 ABOVE_HALF: Domain = ((0.5, 5.0),)
 BETWEEN_WHOLE: Domain = ((-1.9, -1.1), (-0.9, -0.1), (0.1, 5.0))
 WIDE: Domain = ((-9.0, -0.1), (0.1, 9.0))
 ORDERS = range(-100, 101)
+INSIDE: Domain = ((0.1, 0.45), (0.55, 0.9))
+PARAMETERS: Domain = ((0.3, 0.9), (1.1, 6.0))
+# Orders by a, up to four; those by a and b have a digit each: 21 is the second by a and the first by b.
+BY_A = range(5)
+BY_A_AND_B = (0, 1, 2, 3, 10, 11, 12, 20, 21, 30)
 
 GAMMA = (
     entry("gamma", "x", "r * digamma(x)", "The gamma function.", BETWEEN_WHOLE, numpy=scipy_special("gamma")),
@@ -35,6 +46,70 @@ GAMMA = (
     entry("beta", "x y", ("r * polygamma_difference(0, x, y)", "r * polygamma_difference(0, y, x)"),
           "gamma(x) * gamma(y) / gamma(x + y).", ABOVE_ZERO, ABOVE_ZERO,
           kernel="series.beta({x}, {y})", numpy=scipy_special("beta")),
+)  # fmt: skip
+
+# The derivatives by x of densities. At the ends of the domain they are those of differences of densities with
+# smaller parameters.
+_GAMMA_BY_X = (
+    "where(x > 0, ((a - 1 - x) * r + (n * gammainc_density(n - 1, a, x) if n > 0 else 0)) / x, "
+    "gammainc_density(n, a - 1, x) - r)"
+)
+_FALL, _BY_A, _BY_B = (
+    f"(betainc_density({n}, a - 1, b, x) - betainc_density({n}, a, b - 1, x))"
+    for n in ("n", "n - 10", "n - 1")
+)
+_BETA_BY_X = (
+    "where(x > 0 and x < 1, ((a - 1) / x - (b - 1) / (1 - x)) * r "
+    "+ (n // 10 * betainc_density(n - 10, a, b, x) / x if n // 10 > 0 else 0) "
+    "- (n % 10 * betainc_density(n - 1, a, b, x) / (1 - x) if n % 10 > 0 else 0), "
+    f"(a + b - 1) * {_FALL} + (n // 10 * {_BY_A} if n // 10 > 0 else 0) "
+    f"+ (n % 10 * {_BY_B} if n % 10 > 0 else 0))"
+)
+
+INCOMPLETE = (
+    entry("gammainc", "a x", ("gammainc_derivative(1, a, x)", "gammainc_density(0, a, x)"),
+          "The regularised lower incomplete gamma function, with derivatives by both arguments.",
+          PARAMETERS, PARAMETERS, kernel="incomplete.gammainc({a}, {x})",
+          numpy=scipy_special("gammainc"), sympy=None),
+    entry("gammaincc", "a x", ("-gammainc_derivative(1, a, x)", "-gammainc_density(0, a, x)"),
+          "The regularised upper incomplete gamma function, 1 - gammainc(a, x) without loss of digits.",
+          PARAMETERS, PARAMETERS, kernel="incomplete.gammaincc({a}, {x})",
+          numpy=scipy_special("gammaincc"), sympy=None),
+    entry("gammainc_derivative", "n a x",
+          ("0", "gammainc_derivative(n + 1, a, x)", "gammainc_density(n, a, x)"),
+          "The n-th derivative of gammainc by a.", ((0, 0),), PARAMETERS, PARAMETERS, orders=BY_A,
+          kernel="incomplete.gammainc_derivative({n}, {a}, {x})",
+          numpy=scalar(incomplete.gammainc_derivative), sympy=None),
+    entry("gammainc_density", "n a x", ("0", "gammainc_density(n + 1, a, x)", _GAMMA_BY_X),
+          "The n-th derivative by a of x**(a - 1) * exp(-x) / gamma(a), the derivative of gammainc by x.",
+          ((0, 0),), PARAMETERS, PARAMETERS, orders=BY_A,
+          kernel="incomplete.gammainc_density({n}, {a}, {x})",
+          numpy=scalar(incomplete.gammainc_density), sympy=None),
+    entry("betainc", "a b x",
+          ("betainc_derivative(10, a, b, x)", "betainc_derivative(1, a, b, x)",
+           "betainc_density(0, a, b, x)"),
+          "The regularised incomplete beta function, with derivatives by all arguments.",
+          PARAMETERS, PARAMETERS, INSIDE, kernel="incomplete.betainc({a}, {b}, {x})",
+          numpy=scipy_special_in_float64("betainc"), sympy=None),
+    entry("betaincc", "a b x",
+          ("-betainc_derivative(10, a, b, x)", "-betainc_derivative(1, a, b, x)",
+           "-betainc_density(0, a, b, x)"),
+          "1 - betainc(a, b, x) without loss of digits.",
+          PARAMETERS, PARAMETERS, INSIDE, kernel="incomplete.betaincc({a}, {b}, {x})",
+          numpy=scipy_special_in_float64("betaincc"), sympy=None),
+    entry("betainc_derivative", "n a b x",
+          ("0", "betainc_derivative(n + 10, a, b, x)", "betainc_derivative(n + 1, a, b, x)",
+           "betainc_density(n, a, b, x)"),
+          "The derivative of betainc: n // 10 times by a, n % 10 times by b.",
+          ((0, 0),), PARAMETERS, PARAMETERS, INSIDE, orders=BY_A_AND_B,
+          kernel="incomplete.betainc_derivative({n}, {a}, {b}, {x})",
+          numpy=scalar(incomplete.betainc_derivative), sympy=None),
+    entry("betainc_density", "n a b x",
+          ("0", "betainc_density(n + 10, a, b, x)", "betainc_density(n + 1, a, b, x)", _BETA_BY_X),
+          "The same derivative of x**(a - 1) * (1 - x)**(b - 1) / beta(a, b), that of betainc by x.",
+          ((0, 0),), PARAMETERS, PARAMETERS, INSIDE, orders=BY_A_AND_B,
+          kernel="incomplete.betainc_density({n}, {a}, {b}, {x})",
+          numpy=scalar(incomplete.betainc_density), sympy=None),
 )  # fmt: skip
 
 BESSEL = (
@@ -70,4 +145,4 @@ SINC = (
           sympy="diff(sinc(pi * Symbol('t')), (Symbol('t'), n)).subs(Symbol('t'), x)"),
 )  # fmt: skip
 
-SPECIAL = (*GAMMA, *BESSEL, *SINC)
+SPECIAL = (*GAMMA, *INCOMPLETE, *BESSEL, *SINC)

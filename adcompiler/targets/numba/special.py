@@ -16,19 +16,19 @@ from numba import njit, types
 from numba.extending import overload
 
 from adcompiler.kernels.routines import decompositions, library
-from adcompiler.ops.rules import bessel, series
+from adcompiler.ops.rules import bessel, incomplete, series
 from adcompiler.targets.numba.intrinsics import reduce_add
 
-__all__ = ["bessel", "series"]
+__all__ = ["bessel", "incomplete", "series"]
 
 OPTIONS = {"error_model": "numpy", "fastmath": {"contract"}}
 
 
 def _register(function: FunctionType) -> None:
-    arity = len(inspect.signature(function).parameters)
+    params = inspect.signature(function).parameters
     namespace: dict[str, Any] = {"function": function}
-    names = ", ".join("abc"[:arity])
-    wide = ", ".join(f"np.float64({n})" for n in "abc"[:arity])
+    names = ", ".join(params)
+    wide = ", ".join(f"np.float64({n})" for n in params)
     text = f"def narrow({names}):\n    return np.float32(function({wide}))\n"
     text += f"def choose({names}):\n    return pick({names})\n"
 
@@ -40,7 +40,7 @@ def _register(function: FunctionType) -> None:
     overload(function, jit_options=OPTIONS, strict=False)(namespace["choose"])
 
 
-for _module in (series, bessel):
+for _module in (series, bessel, incomplete):
     for _function in vars(_module).values():
         if isinstance(_function, FunctionType) and _function.__module__ == _module.__name__:
             _register(_function)

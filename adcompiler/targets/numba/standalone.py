@@ -55,6 +55,7 @@ def reduce_min(total, value):
 MODULES: Mapping[str, tuple[str, ...]] = {
     "series": ("adcompiler.ops.rules.series",),
     "bessel": ("adcompiler.ops.rules.bessel",),
+    "incomplete": ("adcompiler.ops.rules.series", "adcompiler.ops.rules.incomplete"),
     "library": ("adcompiler.kernels.routines.library", "adcompiler.kernels.routines.decompositions"),
 }
 
@@ -79,7 +80,7 @@ def _body(kernel: Kernel, compared: Sequence[Constraint]) -> str:
     """The functions of a kernel, and the one that calls it."""
     partitions = [Partition(kernel, k) for k in range(kernel.plan.nests)]
     text = f"{kernel.text}\n\n{wrapper(kernel, kernel.plan, partitions, compared)}"
-    return re.sub(r"\b(series|bessel)\.(\w+)\(", r"\1_\2(", text)
+    return re.sub(r"\b(series|bessel|incomplete)\.(\w+)\(", r"\1_\2(", text)
 
 
 def _closure(name: str, body: str) -> str:

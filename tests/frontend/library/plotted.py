@@ -51,9 +51,6 @@ CALLS = {
     "matrix_power": ("matrix_power([[x, 1], [1, 0]], 3)[0, 0]", -1.5, 1.5),
     "multi_dot": ("multi_dot(([[x]], [[x]], [[x]]))[0, 0]", -1.5, 1.5),
     "cond": ("cond([[3, x], [x, 3]])", -2, 2),
-    "gammainc": ("gammainc(2, x)", 0, 8),
-    "gammaincc": ("gammaincc(2, x)", 0, 8),
-    "betainc": ("betainc(2, 3, x)", 0, 1),
 }
 MOVING = {
     "flipud", "fliplr", "rot90", "atleast_1d", "atleast_2d", "atleast_3d", "append", "insert", "delete",

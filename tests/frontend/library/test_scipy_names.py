@@ -32,7 +32,6 @@ def test_messages_name_what_to_write(call, form):
 NUMBERS = {
     "factorial": "n", "comb": "n, k", "poch": "z, m", "multigammaln": "a, d", "entr": "x", "rel_entr": "x, y",
     "kl_div": "x, y", "huber": "d, r", "pseudo_huber": "d, r", "rgamma": "x", "gammasgn": "x",
-    "betaincc": "a, b, x",
     "chdtr": "v, x", "chdtrc": "v, x", "gdtr": "a, b, x", "gdtrc": "a, b, x", "pdtr": "k, m", "pdtrc": "k, m",
     "bdtr": "k, n, p", "fdtr": "a, b, x", "stdtr": "df, t", "loggamma": "x", "binom": "n, k",
 }  # fmt: skip

@@ -20,7 +20,7 @@ from adcompiler.ops.build import result_dtype
 from adcompiler.ops.rules.primitive import Primitive
 from adcompiler.ops.table import TABLE
 from adcompiler.targets.numba.intrinsics import fma, rsqrt
-from adcompiler.targets.numba.special import bessel, series
+from adcompiler.targets.numba.special import bessel, incomplete, series
 
 FLOATS = (0.0, -0.0, 0.3, -0.3, 0.5, -0.5, 1.0, -1.0, 1.5, -1.5, 2.0, -2.5, 3.0, 40.0, -40.0, 1e4, -1e4,
           math.inf, -math.inf, math.nan)  # fmt: skip
@@ -53,7 +53,7 @@ def compiled(dtype: str, arity: int) -> Any:
     results = " + ".join(f"({', '.join(values[k : k + 20])},)" for k in range(0, len(values), 20))
     source = "\n    ".join((f"def kernel({', '.join(names)}):", *algebra.statements, f"return {results}"))
     scope: dict[str, Any] = {"np": np, "math": math, "fma": fma, "rsqrt": rsqrt}
-    scope |= {"series": series, "bessel": bessel}
+    scope |= {"series": series, "bessel": bessel, "incomplete": incomplete}
     exec(source, scope)
     kernel = numba.njit(error_model="numpy")(scope["kernel"])
     kernel.compile((numba.from_dtype(NUMPY[dtype]),) * arity)
@@ -67,7 +67,8 @@ CASES = [(d, n) for d in KINDS for n in (1, 2, 3) if entries(d, n)]
 ANY_ZERO = {"sign", "minimum", "maximum", "fmin", "fmax", "relu", "clip", "erfinv",
             "jn-3", "i1", "iv-3", "i1e", "ive-3"}  # fmt: skip
 # Their references, or the functions themselves near a root, are exact to an absolute error only.
-ABSOLUTE = {"gelu_tanh", "digamma", "polygamma-0", "mish", "sinc", "logit", "log_ndtr", "lbeta"}
+ABSOLUTE = {"gelu_tanh", "digamma", "polygamma-0", "mish", "sinc", "logit", "log_ndtr", "lbeta",
+            "betainc_derivative-3", "betainc_density-3"}  # fmt: skip
 # Their references lose digits; test_accuracy.py judges them by mpmath.
 INEXACT = {"beta", "lbeta", "j0", "j1", "jn-0", "jn-3", "ierfcx-3"}
 BESSEL = {"j0", "j1", "jn-0", "jn-3", "i0", "i1", "iv-0", "iv-3", "i0e", "i1e", "ive-0", "ive-3"}

@@ -42,7 +42,7 @@ SAMPLES = {
 
 
 # Functions of ours that are compiled with what calls them contract otherwise, and gamma is the C library's.
-NEARLY = ("series.", "bessel.", "math.gamma")
+NEARLY = ("series.", "bessel.", "incomplete.", "math.gamma")
 
 
 def numba_cannot(op: str, dtype: str, args: tuple) -> bool:

@@ -15,6 +15,7 @@ OTHERS = (
     "adcompiler.loopir.intrinsics",
     "adcompiler.ops.rules.series",
     "adcompiler.ops.rules.bessel",
+    "adcompiler.ops.rules.incomplete",
     "adcompiler.kernels.routines.library",
     "adcompiler.kernels.routines.decompositions",
 )

@@ -15,6 +15,7 @@ from numba.cuda.extending import intrinsic, overload, register_jitable
 from numba.cuda.types import uint64
 
 from adcompiler.ops.rules import bessel as _bessel
+from adcompiler.ops.rules import incomplete as _incomplete
 from adcompiler.ops.rules import series as _series
 from adcompiler.targets.cuda.device import mathematics
 from adcompiler.targets.cuda.device import mathematics as np
@@ -188,11 +189,13 @@ def _block_sync() -> None:
 # -- special functions -----------------------------------------------------------------------------
 
 
-def _on_device(module: ModuleType) -> ModuleType:
-    """The functions of a module of `ops` for the device, computed in float64; float32 is converted."""
+def _on_device(module: ModuleType, *others: ModuleType) -> ModuleType:
+    """The functions of a module of `ops`, and of others that it imports from, for the device, computed in
+    float64; float32 is converted."""
     found = ModuleType(module.__name__)
-    namespace = dict(vars(module)) | {"np": mathematics}
-    own = {n: f for n, f in vars(module).items() if isinstance(f, FunctionType)}
+    names = {name: value for m in (*others, module) for name, value in vars(m).items()}
+    namespace = names | {"np": mathematics}
+    own = {n: f for n, f in names.items() if isinstance(f, FunctionType)}
     for name, function in own.items():
         namespace[name] = FunctionType(function.__code__, namespace, name)
     for name in own:
@@ -216,3 +219,4 @@ def _either_type(wide: Callable[..., Any]) -> Callable[..., Any]:
 
 
 series, bessel = _on_device(_series), _on_device(_bessel)
+incomplete = _on_device(_incomplete, _series)

@@ -24,6 +24,7 @@ from numba import cuda
 
 from adcompiler.loopir.parse import parsed
 from adcompiler.ops.rules import bessel as _bessel
+from adcompiler.ops.rules import incomplete as _incomplete
 from adcompiler.ops.rules import series as _series
 from adcompiler.ops.rules.arithmetic import fma
 from adcompiler.ops.table import ALIASES
@@ -181,7 +182,7 @@ def _either_type(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 math = _mathematics()
-series, bessel = _special(_series), _special(_bessel)
+series, bessel, incomplete = _special(_series), _special(_bessel), _special(_incomplete)
 
 
 # -- launches --------------------------------------------------------------------------------------
