@@ -5,11 +5,15 @@ differentiation" (2008), and I. Murray, "Differentiation of the Cholesky decompo
 
     A X = B     dX = A⁻¹ (dB - dA X)              B̄ = A⁻ᵀ X̄,  Ā = -B̄ Xᵀ
     Aᵀ X = B    dX = A⁻ᵀ (dB - dAᵀ X)             B̄ = A⁻¹ X̄,  Ā = -X B̄ᵀ
-    d = |A|     dd = d tr(A⁻¹ dA)                  Ā = d̄ d A⁻ᵀ
+    d = |A|     dd = tr(Cᵀ dA)                     Ā = d̄ C,  C the cofactors of A
     L Lᵀ = A    dL = L Φ(L⁻¹ dA L⁻ᵀ)              Ā = ½ L⁻ᵀ (P + Pᵀ) L⁻¹,  P = Φ(Lᵀ L̄)
 
 where Φ takes the lower triangle and half of the diagonal. A factor has no derivative of its own: calls
 that read it pass theirs on to the matrix.
+
+C is finite at a singular matrix too, and its derivative along G is C'(G) = tr(Wᵀ G) C - W Gᵀ C for W = A⁻ᵀ,
+where A has one. Both are routines that do not divide by a determinant. The derivative of the second one by A
+is written with W, so the third derivative of a determinant is NaN where A is singular up to rounding.
 
 Of decompositions:
 
@@ -34,6 +38,8 @@ differentiation of the QR decomposition", 2010.)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
 
 from adcompiler.ad.guards import TRUE, Guarded, mask
 from adcompiler.ad.matrices import (
@@ -66,6 +72,7 @@ from adcompiler.ir.nodes import (
     is_const,
     select,
 )
+from adcompiler.ir.types import NUMPY
 from adcompiler.ir.walk import substitute
 from adcompiler.ops.build import apply
 from adcompiler.ops.library import CONSTANT, LIBRARY, call
@@ -154,13 +161,61 @@ def _pull_triangular(made: Call, given: Array) -> Pulled:
     yield triangle, lower(negative(outer))
 
 
-def _pull_det(made: Call, given: Array) -> Pulled:
+def _pull_slogdet(made: Call, given: Array) -> Pulled:
     a, f = made.operands
-    inverse = call("solve_transposed", a, f, unit_matrix(a))
-    if made.op == "det":
-        at_one = element_of(given), element_of(made)
-        given = Map(made.shape, apply("multiply", *at_one))
-    yield a, scaled(inverse, given, ZERO if made.op == "det" else const(1, "i64"))
+    yield a, scaled(call("solve_transposed", a, f, unit_matrix(a)), given, const(1, "i64"))
+
+
+def _pull_det(made: Call, given: Array) -> Pulled:
+    yield made.operands[0], scaled(_cofactors(*made.operands), given, ZERO)
+
+
+def _cofactors(a: Array, f: Array) -> Array:
+    return call("cofactors", a, f, call("pivoted", a, f))
+
+
+def _pull_cofactors(made: Call, given: Array) -> Pulled:
+    yield made.operands[0], call("cofactors_along", *made.operands, given)
+
+
+def _pull_cofactors_along(made: Call, given: Array) -> Pulled:
+    a, f, p, g = made.operands
+    yield g, call("cofactors_along", a, f, p, given)
+    inverse, cofactors = call("solve_transposed", a, f, unit_matrix(a)), call("cofactors", a, f, p)
+    turned = product(inverse, g, right="t")
+    direct = scaled(call("cofactors_along", a, f, p, given), _inner(inverse, g), ZERO)
+    across = call("cofactors_along", a, f, p, product(product(g, inverse, right="t"), given))
+    outer = scaled(product(turned, inverse), _inner(cofactors, given), ZERO)
+    both = product(product(turned, cofactors), product(given, inverse, left="t"))
+    yield a, _of_regular(difference(_sum(direct, both), _sum(outer, across)), f)
+
+
+def _of_regular(x: Array, f: Array) -> Array:
+    """X, but NaN where the smallest pivot of a matrix is a rounding error of the largest."""
+    cases, n = f.shape[:-2], f.shape[-2]
+    place = ZERO if is_const(n, 1) else Index(len(cases))
+    pivot = apply("abs", at(f, cases, place, place))
+    one = closed(cases, pivot) if is_const(n, 1) else None
+    smallest, largest = (element_of(one or Reduce(op, cases, (n,), pivot)) for op in ("min", "max"))
+    rounding = apply("multiply", const(8 * np.finfo(NUMPY[x.dtype]).eps, x.dtype), largest)
+    nan = select(apply("less_equal", smallest, rounding), const(np.nan, x.dtype), const(0, x.dtype))
+    doubt = closed(cases, nan)
+
+    def of(i: Element, j: Element) -> Element:
+        lead = identity(x.shape[:-2])[x.rank - 2 - len(cases) :]
+        return apply("add", at(x, x.shape[:-2], i, j), Read(doubt, lead))
+
+    return matrix(x.shape[:-2], x.shape[-2:], of)
+
+
+def _inner(x: Array, y: Array) -> Array:
+    """The sum of products of elements, as a row of one number."""
+    cases, one = max(x.shape[:-2], y.shape[:-2], key=len), const(1, "i64")
+    n, m = x.shape[-2:]
+    i, j = (ZERO if is_const(k, 1) else e for k, e in zip((n, m), axes(cases), strict=True))
+    body = apply("multiply", at(x, cases, i, j), at(y, cases, i, j))
+    total = closed(cases, body) if is_const(n, 1) else Reduce("sum", cases, (n, m), body)
+    return Map((*cases, one), Read(total, identity(cases)))
 
 
 def _pull_cholesky(made: Call, given: Array) -> Pulled:
@@ -241,7 +296,9 @@ PULL: Mapping[str, Callable[[Call, Array], Pulled]] = {
     "triangular": _pull_triangular,
     "triangular_transposed": _pull_triangular,
     "det": _pull_det,
-    "slogdet": _pull_det,
+    "slogdet": _pull_slogdet,
+    "cofactors": _pull_cofactors,
+    "cofactors_along": _pull_cofactors_along,
     "cholesky": _pull_cholesky,
     **{part: _PULL[name] for name, parts in DECOMPOSITIONS.items() for part in parts},
 }
@@ -303,18 +360,38 @@ def _push_triangular(made: Call, tangents: list[Pushed]) -> Pushed:
 
 
 def _push_det(made: Call, tangents: list[Pushed]) -> Pushed:
+    assert tangents[0] is not None
+    return _inner(_cofactors(*made.operands), tangents[0])
+
+
+def _push_slogdet(made: Call, tangents: list[Pushed]) -> Pushed:
     (a, f), tangent = made.operands, tangents[0]
     assert tangent is not None
-    inverse = call("solve_transposed", a, f, unit_matrix(a))
-    cases, (n, _) = a.shape[:-2], a.shape[-2:]
-    i, j = (ZERO if is_const(n, 1) else e for e in axes(cases))
-    body = apply("multiply", at(inverse, cases, i, j), at(tangent, cases, i, j))
-    trace = closed(cases, body) if is_const(n, 1) else Reduce("sum", cases, (n, n), body)
-    read = Read(trace, identity(cases))
-    if made.op == "det":
-        return Map(made.shape, apply("multiply", element_of(made), read))
+    trace = _inner(call("solve_transposed", a, f, unit_matrix(a)), tangent)
+    cases = made.shape[:-1]
     sign = apply("equal", Index(len(cases)), ZERO)
-    return Map(made.shape, select(sign, const(0, made.dtype), read))
+    return Map(made.shape, select(sign, const(0, made.dtype), Read(trace, (*identity(cases), ZERO))))
+
+
+def _push_cofactors(made: Call, tangents: list[Pushed]) -> Pushed:
+    assert tangents[0] is not None
+    return call("cofactors_along", *made.operands, tangents[0])
+
+
+def _push_cofactors_along(made: Call, tangents: list[Pushed]) -> Pushed:
+    a, f, p, g = made.operands
+    da, dg = tangents[0], tangents[3]
+    along = None if dg is None else call("cofactors_along", a, f, p, dg)
+    if da is None:
+        return along
+    inverse, cofactors = call("solve_transposed", a, f, unit_matrix(a)), call("cofactors", a, f, p)
+    moved = negative(product(product(inverse, da, right="t"), inverse))
+    changed = call("cofactors_along", a, f, p, da)
+    grown = _sum(scaled(cofactors, _inner(moved, g), ZERO), scaled(changed, _inner(inverse, g), ZERO))
+    turned = _sum(product(product(moved, g, right="t"), cofactors),
+                  product(product(inverse, g, right="t"), changed))  # fmt: skip
+    found = _of_regular(difference(grown, turned), f)
+    return found if along is None else _sum(found, along)
 
 
 def _push_cholesky(made: Call, tangents: list[Pushed]) -> Pushed:
@@ -378,7 +455,9 @@ PUSH: Mapping[str, Callable[[Call, list[Pushed]], Pushed]] = {
     "triangular": _push_triangular,
     "triangular_transposed": _push_triangular,
     "det": _push_det,
-    "slogdet": _push_det,
+    "slogdet": _push_slogdet,
+    "cofactors": _push_cofactors,
+    "cofactors_along": _push_cofactors_along,
     "cholesky": _push_cholesky,
     **{part: _PUSH[name] for name, parts in DECOMPOSITIONS.items() for part in parts},
 }

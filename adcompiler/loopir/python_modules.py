@@ -19,7 +19,9 @@ from adcompiler.loopir.parse import functions
 SOURCES: Mapping[str, str] = {
     **{f: f"adcompiler.ops.rules.{f}" for f in ("series", "bessel", "whole")},
     "incomplete": "adcompiler.ops.rules.series adcompiler.ops.rules.incomplete",
-    "library": "adcompiler.kernels.routines.library adcompiler.kernels.routines.decompositions",
+    "library": " ".join(
+        f"adcompiler.kernels.routines.{name}" for name in ("library", "decompositions", "cofactors")
+    ),
 }  # fmt: skip
 INTRINSIC = "reduce_add"  # an instruction for compilers
 MATRICES = "library"  # the module of routines on matrices

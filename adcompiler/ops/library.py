@@ -231,6 +231,47 @@ def _slogdet(a: Any, f: Any) -> Any:
     return np.stack([sign, logarithm], axis=-1)
 
 
+def _pivoted(a: Any, f: Any) -> Any:
+    """What a kernel makes cofactors of; the NumPy references take the matrix."""
+    return np.zeros((*a.shape[:-2], a.shape[-1] + 2, a.shape[-1]), a.dtype)
+
+
+def _minors(columns: Any) -> Any:
+    """The signed determinants of a stack without row i and column j, at [..., i, j]."""
+    n = columns.shape[-1]
+    signs = np.where(np.indices((n, n)).sum(axis=0) % 2, -1.0, 1.0).astype(columns.real.dtype)
+    found = np.empty_like(columns)
+    for i, j in np.ndindex(n, n):
+        found[..., i, j] = np.linalg.det(np.delete(np.delete(columns, i, -2), j, -1))
+    return found * signs
+
+
+def _cofactors(a: Any, f: Any, p: Any) -> Any:
+    determinant = np.linalg.det(a)[..., None, None]
+    inverse = _each(np.linalg.inv, a)
+    found = determinant * np.swapaxes(inverse, -1, -2)
+    singular = ~(np.isfinite(found) & (determinant != 0)).all(axis=(-1, -2)) & np.isfinite(a).all(
+        axis=(-1, -2)
+    )
+    if singular.any():
+        found[singular] = _minors(a[singular])
+    return found
+
+
+def _cofactors_along(a: Any, f: Any, p: Any, g: Any) -> Any:
+    """The derivative of determinants without a row and a column: each other column in turn is that of G."""
+    cases, n = np.broadcast_shapes(a.shape[:-2], g.shape[:-2]), a.shape[-1]
+    wide, way = (np.broadcast_to(x, (*cases, n, n)) for x in (a, g))
+    total = np.zeros_like(wide)
+    for k in range(n):
+        changed = wide.copy()
+        changed[..., k] = way[..., k]
+        part = _minors(changed)
+        part[..., k] = 0  # the column that is left out is not the one that changes
+        total = total + part
+    return total
+
+
 def _argsort(x: Any) -> Any:
     """The order of rows, the rows in that order, and both again in the place of what a kernel works with."""
     order = np.argsort(x, axis=-1, kind="stable")
@@ -253,7 +294,7 @@ def _search(side: Literal["left", "right"]) -> Callable[..., Any]:
 
 SEARCHES = ("search_left", "search_right")
 # Routines whose results say which, not how much: they have no derivative.
-CONSTANT = frozenset(("lu", "argsort", *SEARCHES, "eigh", "qr", "svd", "pseudoinverse"))
+CONSTANT = frozenset(("lu", "pivoted", "argsort", *SEARCHES, "eigh", "qr", "svd", "pseudoinverse"))
 LIBRARY: Mapping[str, Routine] = MappingProxyType(
     {
         "lu": Routine(
@@ -270,6 +311,18 @@ LIBRARY: Mapping[str, Routine] = MappingProxyType(
             ("l", "b"), lambda _, b: b, _triangular_transposed, "Lᵀ X = B for a lower triangle L"
         ),
         "det": Routine(("a", "f"), lambda a, f: (ONE,), _det, "the determinant of A, where f = lu(A)"),
+        "pivoted": Routine(
+            ("a", "f"), lambda a, f: (_plus(a[0], TWO), a[0]), _pivoted,
+            "P A Q = L D U from f = lu(A), or where that has a small pivot by pivots among all elements",
+        ),
+        "cofactors": Routine(
+            ("a", "f", "p"), lambda a, f, p: a, _cofactors,
+            "the cofactors of A, where f = lu(A) and p = pivoted(A, f)",
+        ),
+        "cofactors_along": Routine(
+            ("a", "f", "p", "g"), lambda a, f, p, g: a, _cofactors_along,
+            "the derivative of the cofactors of A along G, where f = lu(A) and p = pivoted(A, f)",
+        ),
         "slogdet": Routine(
             ("a", "f"), lambda a, f: (TWO,), _slogdet,
             "the sign of the determinant, and the logarithm of its magnitude, where f = lu(A)",

@@ -74,6 +74,8 @@ ROUTINES: dict[str, Callable[[float, float], float]] = {
     "cholesky": lambda n, _: n**3 / 6,
     "solve": lambda n, m: n**2 * m,
     "solve_transposed": lambda n, m: n**2 * m,
+    "pivoted": lambda n, _: n**2 / 2,
+    "cofactors": lambda n, _: n**3,
     "triangular": lambda n, m: n**2 * m / 2,
     "triangular_transposed": lambda n, m: n**2 * m / 2,
 }

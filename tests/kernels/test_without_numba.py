@@ -111,6 +111,9 @@ ROUTINES = {
     "triangular": "sum(solve_triangular(a, b, lower=True)**2)",
     "triangular_transposed": "sum(solve_triangular(a.T, b)**2)",
     "det": "det(a)",
+    "pivoted": "2 * det(a)",
+    "cofactors": "det(a)**2",
+    "cofactors_along": "det(a)**3",
     "slogdet": "slogdet(a)[1]",
     "cholesky": "sum(cholesky(a)**3)",
     "argsort": "sum(sort(b, axis=0)**3 * b)",
@@ -137,7 +140,8 @@ def test_every_routine_has_a_program() -> None:
     assert {*ROUTINES, *PRODUCTS} == set(LIBRARY)
     for name, source in ROUTINES.items():
         f = adc.compile(source, args="a, b", backend="numpy")
-        texts = [g.show("ir", *matrices(4, np.float64)) for g in (f, adc.grad(f))]
+        derived = (f, adc.grad(f), *([adc.hessian(f)] if name.endswith("_along") else []))
+        texts = [g.show("ir", *matrices(4, np.float64)) for g in derived]
         assert any(f"call {name}(" in text for text in texts), name
 
 

@@ -350,7 +350,7 @@ _RULES: dict[str, Callable[[Failure], Remedy | None]] = {
     "exp": _exponential, "exp2": _exponential, "expm1": _exponential, "sinh": _exponential,
     "cosh": _exponential,
     "max": _extremum, "min": _extremum,
-    **dict.fromkeys(("solve", "solve_transposed", "det", "slogdet", "inv", "lu"), _singular),
+    **dict.fromkeys(("solve", "solve_transposed", "slogdet", "inv", "lu"), _singular),
     "triangular": _triangle, "triangular_transposed": _triangle,
     "cholesky": _indefinite, "pinv": _dependent,
 }  # fmt: skip

@@ -147,10 +147,11 @@ def _versions() -> str:
     import llvmlite
     import numba
 
-    from adcompiler.kernels.routines import library
+    from adcompiler.kernels.routines import cofactors, decompositions, library
     from adcompiler.targets.numba import intrinsics, special
 
-    modules = (intrinsics, library, special, special.series, special.bessel, special.incomplete)
+    matrices = (library, decompositions, cofactors)
+    modules = (intrinsics, *matrices, special, special.series, special.bessel, special.incomplete)
     files = (module.__file__ for module in modules)
     ours = hashlib.sha256(b"".join(Path(str(f)).read_bytes() for f in files)).hexdigest()
     return f"{numba.__version__} {llvmlite.__version__} {sys.implementation.cache_tag} {ours}"

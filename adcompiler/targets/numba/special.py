@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
-from adcompiler.kernels.routines import decompositions, library
+from adcompiler.kernels.routines import cofactors, decompositions, library
 from adcompiler.ops.rules import bessel, incomplete, series
 from adcompiler.targets.numba.intrinsics import reduce_add
 
@@ -49,7 +49,7 @@ for _module in (series, bessel, incomplete):
 def _routines() -> dict[str, Any]:
     """The matrix routines, compiled."""
     jit = njit(**OPTIONS, nogil=True)
-    written = {**vars(decompositions), **vars(library)}
+    written = {**vars(cofactors), **vars(decompositions), **vars(library)}
     namespace = written | {"reduce_add": reduce_add}
     for name, routine in written.items():
         if isinstance(routine, FunctionType) and name != "reduce_add":

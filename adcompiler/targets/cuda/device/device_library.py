@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from adcompiler.kernels.routines import decompositions, library
+from adcompiler.kernels.routines import cofactors, decompositions, library
 from adcompiler.targets.cuda.device import device
 
 CPU_ONLY = ("library_matmul", "library_tile")  # and their other layouts: these call BLAS
@@ -14,7 +14,7 @@ CPU_ONLY = ("library_matmul", "library_tile")  # and their other layouts: these 
 
 def _on_device() -> dict[str, Callable[..., Any]]:
     """The routines from the same source, with the device's mathematics."""
-    written = {**vars(decompositions), **vars(library)}
+    written = {**vars(cofactors), **vars(decompositions), **vars(library)}
     namespace = written | {n: getattr(device, n) for n in ("math", "np", "reduce_add")}
     found: dict[str, Callable[..., Any]] = {}
     for name, routine in written.items():
