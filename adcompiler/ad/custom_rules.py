@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+from adcompiler.ad.guards import TRUE, Guarded, Tangent, either, holding, mask, negation, within
 from adcompiler.errors import GradientError
 from adcompiler.ir.bodies import Replace, like, opened_rule
 from adcompiler.ir.loop import Item, Loop
-from adcompiler.ir.nodes import Accumulate, Apply, Array, Call, Element, Map, Read, Reduce, Select, zeros_like
+from adcompiler.ir.nodes import (
+    Accumulate,
+    Apply,
+    Array,
+    Call,
+    Element,
+    Map,
+    Read,
+    Reduce,
+    Select,
+    closed,
+    element_of,
+    identity,
+    zeros_like,
+)
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
-from adcompiler.ir.walk import arrays_of, elements_of
+from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, substitute
 
 # -- linearity ---------------------------------------------------------------------------------------
 # Degrees in one array: whether a program is linear in it, by abstract interpretation.
@@ -104,17 +119,52 @@ def _applied(element: Element, args: list[int], degrees: Mapping[Array, int]) ->
     return _free(args)
 
 
-Pull = Callable[[Sequence[Array], Sequence[Array | None], Sequence[Array]], list[Array | None]]
+Pull = Callable[
+    [Sequence[Array], Sequence[Guarded | None], Sequence[Array], Collection[Array]], list[Guarded | None]
+]
 
 
-def reverse(array: Ruled, cotangent: Array, active: set[Array]) -> Iterator[tuple[Array, Array]]:
+def reverse(array: Ruled, total: Guarded, active: set[Array]) -> Iterator[tuple[Array, Guarded]]:
     """The contributions to the cotangents of the array's arguments."""
     wanted = [k for k, a in enumerate(array.args) if a in active]
+    cotangent = closed(array.shape, mask(total.value, total.guard))
     found = opened_rule(array, cotangent, [array.pulled[k] for k in wanted])
-    yield from zip((array.args[k] for k in wanted), found, strict=True)
+    guards = _guards(array, [array.pulled[k] for k in wanted], total.guard)
+    for k, part, guard in zip(wanted, found, guards, strict=True):
+        yield array.args[k], Guarded(guard, Read(part, identity(array.args[k].shape)))
 
 
-def forward(array: Ruled, tangents: Mapping[Array, Array], vjp: Pull) -> Array | None:
+def _guards(array: Ruled, pulled: Sequence[Array], guard: Element) -> list[Element]:
+    """Where what a rule gives depends on a cotangent that counts where a guard holds."""
+    if not guard.axes:
+        return [guard for _ in pulled]
+    place = like(array)
+    roots = opened_rule(array, place, pulled)
+    found: dict[Array, Element] = {place: guard}
+    for each in arrays_of(roots):
+        if each not in found and any(a in found for a in arrays_read(each)):
+            found[each] = _guard_of(each, found)
+    return [found.get(r, TRUE) for r in roots]
+
+
+def _guard_of(array: Array, found: Mapping[Array, Element]) -> Element:
+    """Where an array depends on others that count where their guards hold."""
+    if not isinstance(array, Map | Reduce):
+        return TRUE
+    inside: dict[Element, Element] = {}
+    for e in elements_of((array.body,)):
+        if isinstance(e, Read) and e.array in found:
+            inside[e] = substitute(found[e.array], dict(enumerate(e.args)))
+        elif isinstance(e, Select):
+            sides = ((e.guard, e.then), (negation(e.guard), e.otherwise))
+            parts = [within(condition, inside[side]) for condition, side in sides if side in inside]
+            inside |= {e: either(parts)} if parts else {}
+        elif parts := [inside[a] for a in e.args if a in inside]:
+            inside[e] = either(parts)
+    return holding(inside.get(array.body, TRUE), array)
+
+
+def forward(array: Ruled, tangents: Mapping[Array, Tangent], pull: Pull) -> Tangent | None:
     """The tangent of the array. The rule is linear in the cotangent c, so its transpose gives the tangent:
     the sum over arguments of (rule(c) · tangent) has the tangent as its gradient by c.
 
@@ -125,13 +175,18 @@ def forward(array: Ruled, tangents: Mapping[Array, Array], vjp: Pull) -> Array |
         return None
     place = like(array)
     pulled = opened_rule(array, place, [array.pulled[k] for k in moving])
-    (tangent,) = vjp(pulled, [tangents[array.args[k]] for k in moving], [place])
-    if tangent is None or place not in arrays_of((tangent,)):
-        return zeros_like(array) if tangent is None else tangent
+    ways = [tangents[array.args[k]] for k in moving]
+    given = [Guarded(t.guard, element_of(t.value)) for t in ways]
+    (found,) = pull(pulled, given, [place], [] if all(t.guard is TRUE for t in ways) else [place])
+    if found is None:
+        return Tangent(TRUE, zeros_like(array))
+    tangent = closed(array.shape, found.value)
+    if place not in arrays_of((tangent,)):
+        return Tangent(found.guard, tangent)
     if not is_linear(pulled, place):
         raise GradientError(
             "a rule is not linear in the cotangent, so it has no forward mode",
             remedy="use reverse mode: grad, vjp, or hessian by nested grad",
         )
     # Its value does not depend on the placeholder, which only recomputed carried values still read.
-    return Replace({place: zeros_like(place)}).run((tangent,))[0]
+    return Tangent(found.guard, Replace({place: zeros_like(place)}).run((tangent,))[0])

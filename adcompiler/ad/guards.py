@@ -12,10 +12,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import combinations
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from adcompiler.ad.limits import MOST_CONDITIONS
-from adcompiler.ir.nodes import Apply, Const, Element, Index, Select, const, is_const, select
+from adcompiler.ir.nodes import (
+    Apply,
+    Array,
+    Const,
+    Element,
+    Index,
+    Map,
+    Read,
+    Reduce,
+    Select,
+    const,
+    identity,
+    is_const,
+    neutral,
+    select,
+)
 from adcompiler.ir.walk import operands, substitute
 from adcompiler.lazy import WeakMemo
 from adcompiler.lazy_dataclass import dataclass
@@ -31,6 +46,14 @@ class Guarded(NamedTuple):
 
     guard: Element
     value: Element
+
+
+class Tangent(NamedTuple):
+    """A tangent, an array or an element; it is zero where `guard` does not hold, whatever `value` is
+    there."""
+
+    guard: Element
+    value: Any
 
 
 def negation(condition: Element) -> Element:
@@ -294,11 +317,28 @@ def within(guard: Element, inner: Element) -> Element:
     return guard if inner is TRUE else both(guard, inner)
 
 
+def holding(guard: Element, array: Map | Reduce) -> Element:
+    """A guard over the domain of an array as one over its own axes: whether it holds at some point."""
+    if isinstance(array, Map) or all(k < array.rank for k in guard.axes):
+        return guard
+    bits = select(guard, const(1, "i64"), neutral("max", "i64"))
+    most = Reduce("max", array.shape, array.reduced, bits)
+    return apply("greater", Read(most, identity(array.shape)), const(0, "i64"))
+
+
 def mask(value: Element, guard: Element) -> Element:
     """`value` where `guard` holds, else zero."""
     if guard is TRUE or _is_masked(value, frozenset(operands(guard, "logical_or"))):
         return value
     return select(guard, value, const(0, value.dtype))
+
+
+def masked(tangent: Tangent, array: Array) -> Array:
+    """The tangent of an array as an array, with zeros where its guard does not hold."""
+    value: Array = tangent.value
+    if tangent.guard is TRUE:
+        return value
+    return Map(array.shape, mask(Read(value, identity(array.shape)), tangent.guard))
 
 
 def _is_masked(value: Element, guards: frozenset[Element]) -> bool:

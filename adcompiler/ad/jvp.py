@@ -8,15 +8,27 @@ that may be infinite there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
 
 from adcompiler.ad.custom_rules import forward as forward_ruled
-from adcompiler.ad.guards import TRUE, either, mask, negation, support, total, within
+from adcompiler.ad.guards import (
+    TRUE,
+    Tangent,
+    conjunction,
+    either,
+    holding,
+    mask,
+    masked,
+    negation,
+    support,
+    total,
+    within,
+)
 from adcompiler.ad.library import push
 from adcompiler.ad.loops import Orders, forward
-from adcompiler.ad.partials import differentiable, partial, times
+from adcompiler.ad.partials import active_arrays, differentiable, partial, times
 from adcompiler.ad.products import attaining, factor
-from adcompiler.ad.vjp import vjp
+from adcompiler.ad.singular import exposed_arrays
+from adcompiler.ad.vjp import pulled
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.naming import distinct
 from adcompiler.ir.nodes import (
@@ -35,6 +47,7 @@ from adcompiler.ir.nodes import (
     const,
     element_of,
     identity,
+    is_const,
     select,
     zeros_like,
 )
@@ -42,15 +55,6 @@ from adcompiler.ir.origins import derived
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import arrays_of, elements_of, substitute
 from adcompiler.ops.build import apply, cast
-
-
-class Tangent(NamedTuple):
-    """A tangent, an array or an element; it is zero where `guard` does not hold, whatever `value` is
-    there."""
-
-    guard: Element
-    value: Any
-
 
 Tangents = dict[Array, Tangent]
 
@@ -66,36 +70,52 @@ def jvp(
     elsewhere it is not multiplied by anything.
     """
     guards = guards or {}
-    found: Tangents = {a: Tangent(guards.get(a, TRUE), tangent) for a, tangent in tangents.items()}
-    for array in arrays_of(results):
+    found = pushed(results, {a: Tangent(guards.get(a, TRUE), tangent) for a, tangent in tangents.items()})
+    return [None if t is None else masked(t, r) for t, r in zip(found, results, strict=True)]
+
+
+def pushed(
+    results: Sequence[Array], tangents: Mapping[Array, Tangent], exposed: bool = False
+) -> list[Tangent | None]:
+    """The tangents of `results`, with their guards; None where it is known to be zero.
+
+    Those of arrays that may meet an infinite derivative, also behind the results if they are `exposed`, are
+    guarded where they are zero since nothing contributes to them.
+    """
+    order = arrays_of(results)
+    active = active_arrays(order, list(tangents))
+    guarded = exposed_arrays(order, active, results if exposed else ())
+    found: Tangents = dict(tangents)
+    for array in order:
         if isinstance(array, Item) and array not in found:
-            _loop(array.loop, found)
+            _loop(array.loop, found, guarded)
         elif isinstance(array, Ruled) and array not in found:
-            tangent = forward_ruled(array, {a: masked(found[a], a) for a in array.args if a in found}, vjp)
+            tangent = forward_ruled(array, {a: found[a] for a in array.args if a in found}, pulled)
             if tangent is not None:
-                found[array] = Tangent(TRUE, tangent)
+                found[array] = tangent
         elif array not in found and not isinstance(array, Input):
-            made = _array(array, found)
+            made = _array(array, found, guarded)
             if made is not None:
                 found[array] = made
                 derived((made.guard, made.value), array)
-    return [masked(found[r], r) if r in found else None for r in results]
+    return [found.get(r) for r in results]
 
 
-def _loop(loop: Loop, found: Tangents) -> None:
+def _loop(loop: Loop, found: Tangents, exposed: set[Array]) -> None:
     """The tangents of all results of a loop."""
-    given = {a: masked(found[a], a) for a in loop.operands if a in found}
+    given: dict[Array, Orders] = {a: [found[a]] for a in loop.operands if a in found}
     if given and not any(item in found for item in loop.items):
-        pushed = forward(loop, {a: [tangent] for a, tangent in given.items()}, 1, _pushed)
-        for item, (tangent,) in zip(loop.items, pushed, strict=True):
+        is_exposed = not exposed.isdisjoint(loop.items)
+        made = forward(loop, given, 1, _pushed, is_exposed)
+        for item, (tangent,) in zip(loop.items, made, strict=True):
             if tangent is not None:
-                found[item] = Tangent(TRUE, tangent)
-                derived((tangent,), item)
+                found[item] = tangent
+                derived((tangent.value,), item)
 
 
-def _pushed(results: Sequence[Array], given: Mapping[Array, Orders]) -> list[Orders]:
+def _pushed(results: Sequence[Array], given: Mapping[Array, Orders], exposed: bool) -> list[Orders]:
     """The tangents of an iteration's results."""
-    return [[found] for found in jvp(results, {a: d for a, (d,) in given.items() if d is not None})]
+    return [[t] for t in pushed(results, {a: d for a, (d,) in given.items() if d is not None}, exposed)]
 
 
 def value_and_tangent(func: Func, wanted: Sequence[int], with_value: bool = True) -> Func:
@@ -119,26 +139,31 @@ def value_and_tangent(func: Func, wanted: Sequence[int], with_value: bool = True
     )
 
 
-def masked(tangent: Tangent, array: Array) -> Array:
-    """The tangent as an array, with zeros where its guard does not hold."""
-    value: Array = tangent.value
-    if tangent.guard is TRUE:
-        return value
-    return Map(array.shape, mask(Read(value, identity(array.shape)), tangent.guard))
-
-
-def _array(array: Array, tangents: Tangents) -> Tangent | None:
+def _array(array: Array, tangents: Tangents, exposed: set[Array]) -> Tangent | None:
     """The tangent of one array."""
     if isinstance(array, Call):
-        pushed = push(array, [masked(tangents[a], a) if a in tangents else None for a in array.operands])
-        return None if pushed is None else Tangent(TRUE, pushed)
+        return push(array, [tangents.get(a) for a in array.operands])
     body = array.elements[-1]
     found = _body(body, array, tangents)
     if found is None:
         return None
     if isinstance(array, Map):
         return Tangent(found.guard, Map(array.shape, found.value))
-    return Tangent(TRUE, gathered(array, body, mask(found.value, found.guard)))
+    guard = somewhere(array, found.guard) if array in exposed else TRUE
+    return Tangent(guard, gathered(array, body, mask(found.value, found.guard)))
+
+
+def somewhere(array: Array, guard: Element) -> Element:
+    """Where a reduction or an accumulation has a point at which a guard holds."""
+    if isinstance(array, Accumulate):
+        bits = select(guard, const(1, "i64"), const(0, "i64"))
+        count = Accumulate(array.shape, array.domain, array.indices, bits)
+        return apply("greater", Read(count, identity(array.shape)), const(0, "i64"))
+    assert isinstance(array, Reduce)
+    if guard is not TRUE:
+        return holding(guard, array)
+    lengths = [n for n in array.reduced if not is_const(n)]
+    return conjunction(apply("less", const(0, "i64"), n) for n in lengths)
 
 
 def gathered(array: Array, body: Element, tangent: Element) -> Array:

@@ -41,7 +41,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from adcompiler.ad.guards import TRUE, Guarded, mask
+from adcompiler.ad.guards import TRUE, Guarded, Tangent, either, mask, masked
 from adcompiler.ad.matrices import (
     ZERO,
     at,
@@ -65,6 +65,7 @@ from adcompiler.ir.nodes import (
     Map,
     Read,
     Reduce,
+    Shape,
     closed,
     const,
     element_of,
@@ -311,7 +312,7 @@ def pull(made: Call, total: Guarded, active: set[Array]) -> Iterator[tuple[Array
     """
     if made.op in CONSTANT:
         return
-    guard = TRUE if total.guard is TRUE else _any_in_case(made, total.guard)
+    guard = TRUE if total.guard is TRUE else _any_in_case(made.shape, len(made.cases), total.guard)
     for operand, found in PULL[made.op](made, closed(made.shape, mask(total.value, total.guard))):
         if operand in active and found.rank == operand.rank:
             yield operand, Guarded(guard, element_of(found))
@@ -320,17 +321,17 @@ def pull(made: Call, total: Guarded, active: set[Array]) -> Iterator[tuple[Array
             yield operand, Guarded(TRUE, Read(summed(whole, operand), identity(operand.shape)))
 
 
-def _any_in_case(made: Call, guard: Element) -> Element:
-    """Whether a guard holds for any element of a case."""
+def _any_in_case(shape: Shape, count: int, guard: Element) -> Element:
+    """Whether a guard holds for any element of a case, in an array of this shape; its first `count` axes are
+    those of cases."""
     bits = select(guard, const(1, "i64"), ZERO)
-    count = len(made.cases)
-    ones = {k: ZERO for k, n in enumerate(made.shape) if is_const(n, 1)}
+    ones = {k: ZERO for k, n in enumerate(shape) if is_const(n, 1)}
     over = sorted(k for k in guard.axes if k >= count and k not in ones)
     if not over:
         return substitute(guard, ones)
     body = substitute(bits, ones | {k: Index(count + p) for p, k in enumerate(over)})
-    some = Reduce("max", made.cases, tuple(made.shape[k] for k in over), body)
-    return apply("greater", Read(some, identity(made.cases)), ZERO)
+    some = Reduce("max", shape[:count], tuple(shape[k] for k in over), body)
+    return apply("greater", Read(some, identity(shape[:count])), ZERO)
 
 
 # -- forward mode --------------------------------------------------------------------------------------
@@ -463,9 +464,17 @@ PUSH: Mapping[str, Callable[[Call, list[Pushed]], Pushed]] = {
 }
 
 
-def push(made: Call, tangents: list[Pushed]) -> Pushed:
-    """The tangent of a call, from those of its operands; None where it is known to be zero."""
-    derived = (t for t, name in zip(tangents, LIBRARY[made.op].params, strict=True) if name != "f")
-    if made.op in CONSTANT or all(t is None for t in derived):
+def push(made: Call, tangents: list[Tangent | None]) -> Tangent | None:
+    """The tangent of a call, from those of its operands; None where it is known to be zero.
+
+    A case is guarded where no element of its operands has a tangent: its derivative may be infinite.
+    """
+    pairs = zip(tangents, LIBRARY[made.op].params, made.operands, strict=True)
+    guards = [
+        _any_in_case(a.shape, a.rank - 2, t.guard) for t, name, a in pairs if t is not None and name != "f"
+    ]
+    if made.op in CONSTANT or not guards:
         return None
-    return PUSH[made.op](made, tangents)
+    ways = [t and masked(t, a) for t, a in zip(tangents, made.operands, strict=True)]
+    found = PUSH[made.op](made, ways)
+    return None if found is None else Tangent(either(guards), found)

@@ -28,3 +28,6 @@ MOST_UNROLLED_TOGETHER = 512  # positions of several axes that have a family eac
 # Elements of an array that the forward pass saves instead of others, counted this many times: it also has to
 # compute it, so saving one is worth it only if it is clearly smaller.
 LEAST_SAVING = 1.25
+
+# Elements of which bounds are computed for those of one array; all others may be any number.
+MOST_BOUNDED = 4096

@@ -165,13 +165,17 @@ def active_arrays(order: Iterable[Array], wanted: Sequence[Array]) -> set[Array]
     return active
 
 
-def linear_arrays(order: Iterable[Array], active: Collection[Array]) -> set[Array]:
-    """The arrays that are inputs, or depend on such arrays with constants as derivatives: sums, multiples,
-    extrema of two numbers. A cotangent that is zero stays zero on its way through them, since no factor is
-    infinite. `order` has producers first."""
+def linear_arrays(
+    order: Iterable[Array], active: Collection[Array], unsafe: Collection[Array] = ()
+) -> set[Array]:
+    """The arrays that are inputs, other than `unsafe` ones, or depend on such arrays with constants as
+    derivatives: sums, multiples, extrema of two numbers. A cotangent that is zero stays zero on its way
+    through them, since no factor is infinite. `order` has producers first."""
     linear: set[Array] = set()
     for array in order:
-        if isinstance(array, Input) or (array in active and _is_linear(array, active, linear)):
+        if (isinstance(array, Input) and array not in unsafe) or (
+            array in active and _is_linear(array, active, linear)
+        ):
             linear.add(array)
     return linear
 

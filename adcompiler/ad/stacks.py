@@ -5,6 +5,11 @@ recomputed from those, or from what is available in every iteration.
 
 A row of a stack has the same length in every iteration. The stacks of an inner loop whose length follows from
 the iteration's number, as in `for j in range(i)`, are padded to the longest one.
+
+The reverse of an iteration reads carried values, but often only through other arrays that are computed from
+them: of three fields it may need one curl. A minimum cut between the arrays that would be saved and those
+that the reverse reads finds the arrays with the fewest elements from which it can compute the rest. An array
+other than those that would be saved has to be smaller by a margin: it is computed in the forward pass.
 """
 
 from __future__ import annotations
@@ -17,9 +22,11 @@ from math import prod
 from typing import NamedTuple
 
 from adcompiler.ad.guards import TRUE, both
+from adcompiler.ad.limits import LEAST_SAVING
 from adcompiler.ad.restored import are_known, is_long, restored, stored_places
 from adcompiler.ad.saved_temporaries import is_over_pairs, needed_elements
 from adcompiler.analysis.affine import Linear, linear, linear_constant
+from adcompiler.analysis.minimum_cut import sink_side
 from adcompiler.analysis.predicates import scalar_ties
 from adcompiler.ir.bodies import Body, Carried, Replace, roots_of
 from adcompiler.ir.loop import Item, Loop
@@ -403,3 +410,39 @@ def _is_worth_saving(array: Array) -> bool:
         case Map(body=body):
             return costly(body, {})
     return not isinstance(array, Input)
+
+
+def fewest(body: Body, given: set[Array], roots: Sequence[Array], saved: list[Array]) -> list[Array]:
+    """The arrays of the iteration `body` to save instead of `saved`, so that its reverse iteration `roots`
+    can be computed from them and from the arrays `given`."""
+    sources = set(saved)
+    order = postorder(roots, lambda a: () if a in sources else arrays_read(a))
+    decided = decided_by(sources | given, roots)
+    known = set(sources)  # what depends on these; the rest of what is decided needs nothing saved
+    for array in order:
+        if array in decided and any(a in known for a in arrays_read(array)):
+            known.add(array)
+    needed = {a for reader in order if reader not in known for a in arrays_read(reader) if a in known}
+    needed |= known.intersection(roots)
+    if sources <= needed or not known - sources:
+        return saved
+    made = set(arrays_of(roots_of(body)))
+    arcs: dict[tuple[object, object], float] = {}
+    for array in order:
+        if array not in known:
+            continue
+        size = float("inf")
+        if array in sources:
+            size = elements_about(array.shape)
+            arcs["source", ("in", array)] = float("inf")
+        elif array in made and longest(array, body, given) is not None:
+            size = elements_about(array.shape) * LEAST_SAVING
+        arcs[("in", array), ("out", array)] = size
+        if array not in sources:
+            for read in arrays_read(array):
+                if read in known:
+                    arcs[("out", read), ("in", array)] = float("inf")
+        if array in needed:
+            arcs[("out", array), "sink"] = float("inf")
+    behind = sink_side(arcs)
+    return [a for a in order if ("out", a) in behind and ("in", a) not in behind]

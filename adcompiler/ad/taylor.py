@@ -18,13 +18,14 @@ from collections.abc import Generator, Mapping, Sequence
 from math import comb
 
 from adcompiler.ad.custom_rules import forward as forward_ruled
-from adcompiler.ad.guards import TRUE, mask, support, total, within
-from adcompiler.ad.jvp import Tangent, gathered, masked, read, selected
-from adcompiler.ad.library import push
+from adcompiler.ad.guards import TRUE, Tangent, mask, masked, support, total, within
+from adcompiler.ad.jvp import gathered, read, selected, somewhere
+from adcompiler.ad.library import push as pushed_call
 from adcompiler.ad.loops import Orders, forward
-from adcompiler.ad.partials import differentiable, partial, times
+from adcompiler.ad.partials import active_arrays, differentiable, partial, times
 from adcompiler.ad.products import factor
-from adcompiler.ad.vjp import vjp
+from adcompiler.ad.singular import exposed_arrays
+from adcompiler.ad.vjp import pulled
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
     Apply,
@@ -75,10 +76,14 @@ class _Line:
         }
         self.elements: dict[Array, dict[Wanted, Tangent | None]] = defaultdict(dict)
         self.loops: set[Loop] = set()
+        self.exposed: set[Array] = set()  # arrays whose derivatives may meet infinite ones
 
-    def reach(self, results: Sequence[Array], order: int) -> None:
+    def reach(self, results: Sequence[Array], order: int, exposed: bool = False) -> None:
         """Find the derivatives of all arrays below `results` up to `order`."""
-        for array in arrays_of(results):
+        arrays = arrays_of(results)
+        active = active_arrays(arrays, list(self.given))
+        self.exposed |= exposed_arrays(arrays, active, results if exposed else ())
+        for array in arrays:
             found = self.arrays.setdefault(array, [])
             if isinstance(array, Item) and array not in self.given:
                 self.loop(array.loop, order)
@@ -96,37 +101,42 @@ class _Line:
             found = self.run(array, self.chain([(body, slope)], k, body))
             if found is None:
                 return None
-            return Tangent(TRUE, Reduce("sum", array.shape, array.reduced, mask(found.value, found.guard)))
+            total = Reduce("sum", array.shape, array.reduced, mask(found.value, found.guard))
+            return Tangent(self.guard(array, found), total)
         found = self.run(array, self.element(array, body, k))
         if found is None:
             return None
         if isinstance(array, Map):
             return Tangent(found.guard, Map(array.shape, found.value))
-        return Tangent(TRUE, gathered(array, body, mask(found.value, found.guard)))
+        return Tangent(self.guard(array, found), gathered(array, body, mask(found.value, found.guard)))
+
+    def guard(self, array: Array, found: Tangent) -> Element:
+        """Where a derivative of a reduction is nonzero, as far as that matters."""
+        return somewhere(array, found.guard) if array in self.exposed else TRUE
 
     def by_rule(self, array: Ruled | Call, k: int) -> Tangent | None:
         """The derivative of order k - 1 of the first derivative, which the array's own rule gives as an
         array."""
-        ways = {a: masked(t, a) for a in array.operands if (t := self.arrays[a][0]) is not None}
+        ways = {a: t for a in array.operands if (t := self.arrays[a][0]) is not None}
         if isinstance(array, Call):
-            slope = push(array, [ways.get(a) for a in array.operands])
+            slope = pushed_call(array, [ways.get(a) for a in array.operands])
         else:
-            slope = forward_ruled(array, ways, vjp)
+            slope = forward_ruled(array, ways, pulled)
         if slope is None or k == 1:
-            return None if slope is None else Tangent(TRUE, slope)
-        self.reach((slope,), k - 1)
-        return self.arrays[slope][k - 2]
+            return slope
+        whole = masked(slope, array)
+        self.reach((whole,), k - 1)
+        return self.arrays[whole][k - 2]
 
     def loop(self, loop: Loop, order: int) -> None:
         """The derivatives of a loop's results: a loop that carries the derivatives of its carried values."""
         if loop in self.loops and len(self.arrays[loop.items[0]]) >= order:
             return
         self.loops.add(loop)
-        given = {
-            a: [None if t is None else masked(t, a) for t in self.arrays[a][:order]] for a in loop.operands
-        }
-        for item, found in zip(loop.items, forward(loop, given, order, _along), strict=True):
-            self.arrays[item] = [None if d is None else Tangent(TRUE, d) for d in found]
+        given = {a: self.arrays[a][:order] for a in loop.operands}
+        is_exposed = not self.exposed.isdisjoint(loop.items)
+        for item, found in zip(loop.items, forward(loop, given, order, _along, is_exposed), strict=True):
+            self.arrays[item] = found
 
     # -- inside an array -----------------------------------------------------------------------------
 
@@ -252,7 +262,7 @@ class _Line:
         return _sum(parts)
 
 
-def _along(roots: Sequence[Array], given: Mapping[Array, Orders]) -> list[Orders]:
+def _along(roots: Sequence[Array], given: Mapping[Array, Orders], exposed: bool) -> list[Orders]:
     """The derivatives of a body's roots, for those of its placeholders.
 
     The derivative of one placeholder is the next placeholder: rules differentiate arrays that read them.
@@ -260,12 +270,11 @@ def _along(roots: Sequence[Array], given: Mapping[Array, Orders]) -> list[Orders
     (order,) = {len(orders) for orders in given.values()}
     line = _Line({})
     for place, orders in given.items():
-        tangents = [None if d is None else Tangent(TRUE, d) for d in orders]
-        line.arrays[place] = tangents
-        line.arrays |= {d: tangents[k:] for k, d in enumerate(orders, 1) if d is not None}
+        line.arrays[place] = orders
+        line.arrays |= {t.value: orders[k:] for k, t in enumerate(orders, 1) if t is not None}
     line.given = set(line.arrays)
-    line.reach(roots, order)
-    return [[None if t is None else masked(t, r) for t in line.arrays[r][:order]] for r in roots]
+    line.reach(roots, order, exposed)
+    return [line.arrays[r][:order] for r in roots]
 
 
 def _product(count: int, a: Tangent, b: Tangent) -> Tangent:

@@ -10,7 +10,7 @@ axes, the write is a renamed array; else it accumulates.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from adcompiler.ad.custom_rules import reverse as reverse_ruled
@@ -34,6 +34,7 @@ from adcompiler.ad.loops import reverse
 from adcompiler.ad.partials import active_arrays, differentiable, linear_arrays, partial, times
 from adcompiler.ad.products import attaining, factor
 from adcompiler.ad.read_inverse import invert
+from adcompiler.ad.singular import zeros_of
 from adcompiler.analysis.loop_order import is_short
 from adcompiler.analysis.mixed_radix import is_digit
 from adcompiler.ir.loop import Item
@@ -61,7 +62,7 @@ from adcompiler.ir.nodes import (
 from adcompiler.ir.origins import derived, gathered
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
-from adcompiler.ir.walk import arrays_of, elements_of, postorder, rewrite, separate, substitute
+from adcompiler.ir.walk import arrays_of, elements_of, postorder, read_by, rewrite, separate, substitute
 from adcompiler.ops.build import apply, cast
 from adcompiler.ops.costs import costly
 
@@ -88,8 +89,17 @@ def vjp(
     `cotangents` are shaped like `results`; None stands for zeros. `guards` say where each cotangent is
     defined (over its result's axes): elsewhere it counts as zero, and is not multiplied by anything.
     """
-    totals = _totals(results, cotangents, wanted, guards or [TRUE] * len(results))
+    totals = _totals(results, _seeds(results, cotangents, guards), wanted)
     return [_whole(totals.get(a), a) for a in wanted]
+
+
+def _seeds(
+    results: Sequence[Array], cotangents: Sequence[Array | None], guards: Sequence[Element] | None = None
+) -> list[Guarded | None]:
+    """Cotangents with their guards."""
+    guards = guards or [TRUE] * len(results)
+    pairs = zip(results, cotangents, guards, strict=True)
+    return [None if c is None else Guarded(g, Read(c, identity(r.shape))) for r, c, g in pairs]
 
 
 def relevance(results: Sequence[Array], count: int, wanted: Sequence[Array]) -> list[Element]:
@@ -99,43 +109,57 @@ def relevance(results: Sequence[Array], count: int, wanted: Sequence[Array]) -> 
     elsewhere, and its cotangent is zero there.
     """
     first = [r if k < count and is_float(r.dtype) else None for k, r in enumerate(results)]
-    totals = _totals(results, first, wanted, [TRUE] * len(results))
+    totals = _totals(results, _seeds(results, first), wanted)
     return [TRUE if k < count or r not in totals else totals[r].guard for k, r in enumerate(results)]
+
+
+def pulled(
+    results: Sequence[Array],
+    cotangents: Sequence[Guarded | None],
+    wanted: Sequence[Array],
+    unsafe: Collection[Array],
+) -> list[Guarded | None]:
+    """The cotangent of each array in `wanted`, with its guard; None where it is known to be zero.
+
+    Behind inputs that are `unsafe`, a zero may meet an infinite derivative.
+    """
+    totals = _totals(results, cotangents, wanted, unsafe)
+    return [totals.get(a) for a in wanted]
 
 
 def _totals(
     results: Sequence[Array],
-    cotangents: Sequence[Array | None],
+    cotangents: Sequence[Guarded | None],
     wanted: Sequence[Array],
-    guards: Sequence[Element],
+    unsafe: Collection[Array] = (),
 ) -> dict[Array, Guarded]:
     """The cotangent of every array that a cotangent reaches."""
     order = arrays_of(results)
     active = active_arrays(order, wanted)
     pending: dict[Array, list[Guarded]] = defaultdict(list)
-    for result, cotangent, guard in zip(results, cotangents, guards, strict=True):
+    for result, cotangent in zip(results, cotangents, strict=True):
         if cotangent is not None and result in active:
-            pending[result].append(Guarded(guard, Read(cotangent, identity(result.shape))))
+            pending[result].append(cotangent)
     totals: dict[Array, Guarded] = {}
     first = {a.loop: a for a in reversed(order) if isinstance(a, Item)}
-    linear = linear_arrays(order, active)
+    linear = linear_arrays(order, active, unsafe)
+    zeros = zeros_of(order, active, set(unsafe)) if first else None
     for array in reversed(order):
         if pending[array]:
             total = totals[array] = Guarded(*sum_of(pending[array]))
             gathered(total, [c.value for c in pending[array]], array)
         if isinstance(array, Item) and first[array.loop] is array:
             # All cotangents of the loop's results are complete: their readers come later in `order`.
-            given = [_whole(totals.get(item), item) for item in array.loop.items]
-            if any(g is not None for g in given):
-                guard = either(totals[item].guard for item in array.loop.items if item in totals)
-                guard = TRUE if guard.axes else guard  # a loop outside its guard contributes nothing
-                for target, found in reverse(array.loop, given, active, vjp):
-                    pending[target].append(Guarded(guard, Read(found, identity(target.shape))))
-                    derived(found.loop.items if isinstance(found, Item) else (found,), array)
+            items = [totals.get(a) for a in array.loop.items]
+            if any(t is not None for t in items):
+                assert zeros is not None
+                for target, contribution in reverse(array.loop, items, active, zeros, pulled):
+                    pending[target].append(contribution)
+                    made = read_by((contribution.value,))
+                    derived([i for a in made for i in (a.loop.items if isinstance(a, Item) else (a,))], array)
         elif pending[array] and isinstance(array, Ruled):
-            cotangent = closed(array.shape, mask(total.value, total.guard))
-            for target, found in reverse_ruled(array, cotangent, active):
-                pending[target].append(Guarded(TRUE, Read(found, identity(target.shape))))
+            for target, part in reverse_ruled(array, total, active):
+                pending[target].append(part)
         elif pending[array] and isinstance(array, Call):
             for target, part in pull(array, total, active):
                 pending[target].append(part)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from adcompiler.ad.custom_rules import forward
+from adcompiler.ad.guards import TRUE, Tangent
 from adcompiler.ad.jvp import jvp
 from adcompiler.ad.limits import TAYLOR_ORDER
 from adcompiler.ad.taylor import taylor
-from adcompiler.ad.vjp import vjp
+from adcompiler.ad.vjp import pulled, vjp
 from adcompiler.ir.bodies import like, opened
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import Accumulate, Array, Element, Index, Input, Read, is_const
@@ -89,9 +90,10 @@ def _kept(array: Array, axes: Axes) -> Axes:
 def _ruled(array: Ruled, found: dict[Array, Axes]) -> None:
     """The axes of an array's value, if its rule does not mix entries either."""
     ways = {a: like(a) for a in array.args if a in found}
-    tangent = forward(array, ways, vjp)
-    if array.value not in found or tangent is None:
+    pushed = forward(array, {a: Tangent(TRUE, way) for a, way in ways.items()}, pulled)
+    if array.value not in found or pushed is None:
         return
+    tangent = pushed.value
     found[array] = found[array.value]
     inside = _placed((tangent,), {**found, **{way: found[a] for a, way in ways.items()}})
     if inside.get(tangent, found[array]) != found[array]:

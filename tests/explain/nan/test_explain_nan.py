@@ -198,16 +198,19 @@ def test_the_iterations_of_nested_loops():
 
 
 def test_the_backward_pass_of_a_loop():
-    """A where behind a loop: the cotangent is 0, the derivative inside infinite."""
+    """A square behind a loop: the cotangent is 0, the derivative inside infinite. Behind a where there is
+    none."""
     source = """def f(x):
     s = x
     for i in range(len(x)):
         s = sqrt(s)
-    return sum(where(x > 0, s, 0))
+    return sum(s**2)
 """
     found = adc.explain_nan(adc.compile(source), ZERO)
     assert (found.operation, found.phase, found.line, found.element) == ("sqrt", "backward", 4, (1,))
     assert "the branch of a where that is not taken" in str(found)
+    guarded = adc.compile(source.replace("s**2", "where(x > 0, s, 0)"))
+    assert adc.explain_nan(guarded, ZERO).operation is None
 
 
 def test_iterations_are_found_without_holding_all_of_them(monkeypatch):
