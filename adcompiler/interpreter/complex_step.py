@@ -34,7 +34,8 @@ def _logistic(x: Any) -> Any:
 
 SAME = (
     "add", "subtract", "multiply", "negative", "square", "strict", "exp", "exp2", "expm1", "sin", "cos",
-    "tan", "sinh", "cosh", "tanh", "asinh", "atan", "lerp", "erf", "erfc", "ndtr", "digamma",
+    "tan", "sinh", "cosh", "tanh", "one_minus_square", "asinh", "atan", "lerp", "erf", "erfc", "ndtr",
+    "digamma",
 )  # fmt: skip
 ANALYTIC: Mapping[str, Callable[..., Any]] = {name: TABLE[name].numpy for name in SAME} | {
     "deg2rad": lambda x: x * (np.pi / 180),
@@ -42,6 +43,8 @@ ANALYTIC: Mapping[str, Callable[..., Any]] = {name: TABLE[name].numpy for name i
     "sinpi": lambda x: np.sin(np.pi * (x - 2 * np.rint(0.5 * x.real))),
     "cospi": lambda x: np.cos(np.pi * (x - 2 * np.rint(0.5 * x.real))),
     "sigmoid": _logistic,
+    "sigmoid_slope": lambda x: _logistic(x) * _logistic(-x),
+    "tanh_slope": lambda x: 4 * _logistic(2 * x) * _logistic(-2 * x),
     "softplus": lambda x: np.where(x.real >= 0, x, 0) + np.log1p(np.exp(np.where(x.real >= 0, -x, x))),
 }
 # These are complex where the real function is NaN or infinite; there the real one is right.

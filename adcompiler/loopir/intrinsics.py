@@ -91,7 +91,7 @@ FUNCTIONS = (
     Function("atan2", ("math.atan2",), "library", 2),
     Function("sinh", ("math.sinh",), "library", 1, True),
     Function("cosh", ("math.cosh",), "library", 1, True),
-    Function("tanh", ("math.tanh",), "library", 1, True),
+    Function("tanh", ("math.tanh",), "library", 1),
     Function("asinh", ("math.asinh",), "library", 1),
     Function("acosh", ("math.acosh",), "library", 1, outside=ABOVE_ONE),
     Function("atanh", ("math.atanh",), "library", 1, outside=UNIT),

@@ -13,7 +13,9 @@ from adcompiler.ops.rules.piecewise import PIECEWISE
 from adcompiler.ops.rules.rounding import ROUNDING
 from adcompiler.passes.limits import MOST_COORDINATES
 
-CONTINUOUS = frozenset(("abs", "hypot", "copysign"))  # their derivatives say themselves what they compare
+CONTINUOUS = frozenset(
+    ("abs", "hypot", "direction", "copysign")
+)  # their derivatives say themselves what they compare
 DECISIONS = frozenset(entry.name for entry in (*COMPARISON, *PIECEWISE, *ROUNDING)) - CONTINUOUS
 
 

@@ -17,6 +17,11 @@ def _nearest(x: np.ndarray) -> np.ndarray:
     return found
 
 
+def sinpi(x: np.ndarray) -> np.ndarray:
+    """The reference of `sinpi`."""
+    return np.sin(np.pi * _nearest(x))
+
+
 ELEMENTARY = (
     # 0.693... is log(2), 1.442... is 1 / log(2), 0.434... is 1 / log(10).
     entry("exp", "x", "r", "The exponential."),
@@ -38,14 +43,16 @@ ELEMENTARY = (
     entry("sinpi", "x", "3.141592653589793 * cospi(x)", "sin(pi x), 0 at whole numbers.",
           expand="sin(3.141592653589793 * copysign(minimum(abs(x - 2 * rint(0.5 * x)),"
                  " 1 - abs(x - 2 * rint(0.5 * x))), x - 2 * rint(0.5 * x)))",
-          numpy=lambda x: np.sin(np.pi * _nearest(x)), sympy="sin(pi * x)"),
+          numpy=sinpi, sympy="sin(pi * x)"),
     entry("cospi", "x", "-3.141592653589793 * sinpi(x)", "cos(pi x), 0 halfway between whole numbers.",
           expand="sin(3.141592653589793 * (0.5 - abs(x - 2 * rint(0.5 * x))))",
           numpy=lambda x: np.sin(np.pi * (0.5 - np.abs(x - 2 * np.rint(0.5 * x)))), sympy="cos(pi * x)"),
-    # Two factors in place of 1 - x * x: no digits are lost near 1.
-    entry("asin", "x", "1 / sqrt((1 - x) * (1 + x))", "The inverse sine; its derivative at 1 is inf.",
+    # Two factors in place of 1 - x * x lose no digits near 1, and with -2 * x none of the curvature near 0.
+    entry("one_minus_square", "x", "-2 * x", "1 - x**2, accurate near 1.", UNIT,
+          expand="(1 - x) * (1 + x)", numpy=lambda x: (1 - x) * (1 + x), sympy="1 - x ** 2"),
+    entry("asin", "x", "1 / sqrt(one_minus_square(x))", "The inverse sine; its derivative at 1 is inf.",
           UNIT),
-    entry("acos", "x", "-1 / sqrt((1 - x) * (1 + x))", "The inverse cosine; its derivative at 1 is -inf.",
+    entry("acos", "x", "-1 / sqrt(one_minus_square(x))", "The inverse cosine; its derivative at 1 is -inf.",
           UNIT),
     entry("atan", "x", "1 / (1 + x * x)", "The inverse tangent."),
     entry("atan2", "y x",
@@ -54,11 +61,21 @@ ELEMENTARY = (
           "The angle of the point (x, y); its derivative at (0, 0) is 0."),
     entry("sinh", "x", "cosh(x)", "The hyperbolic sine."),
     entry("cosh", "x", "sinh(x)", "The hyperbolic cosine."),
-    entry("tanh", "x", "1 - r * r", "The hyperbolic tangent."),
+    # A quotient of polynomials near 0, elsewhere the exponential that its derivative shares.
+    entry("tanh", "x", "tanh_slope(x)", "The hyperbolic tangent.",
+          expand="where(abs(x) < 0.55, x * (1 + square(x) * (0.1281725615580474 + square(x) * "
+                 "(0.0027935860616884038 + square(x) * 7.3656635301402035e-06))), "
+                 "copysign(1 - exp(-2 * abs(x)), x)) / "
+                 "where(abs(x) < 0.55, 1 + square(x) * (0.4615058948913807 + square(x) * "
+                 "(0.02329555102548231 + square(x) * 0.0002066839880815247)), 1 + exp(-2 * abs(x)))"),
+    # No digits are lost where tanh is almost 1, as in 1 - r * r.
+    entry("tanh_slope", "x", "-2 * r * tanh(x)", "1 / cosh(x)**2, the derivative of tanh.",
+          expand="4 * exp(-2 * abs(x)) / square(1 + exp(-2 * abs(x)))",
+          numpy=lambda x: np.square(1 / np.cosh(x)), sympy="1 / cosh(x) ** 2"),
     entry("asinh", "x", "1 / hypot(x, 1)", "The inverse hyperbolic sine."),
     # Two roots in place of one of a product: NaN, and not a number, below -1.
     entry("acosh", "x", "1 / (sqrt(x - 1) * sqrt(x + 1))", "The inverse hyperbolic cosine.", ABOVE_ONE),
-    entry("atanh", "x", "1 / ((1 - x) * (1 + x))", "The inverse hyperbolic tangent.", UNIT),
+    entry("atanh", "x", "1 / one_minus_square(x)", "The inverse hyperbolic tangent.", UNIT),
     entry("deg2rad", "x", "0.017453292519943295", "Degrees to radians.",
           expand="0.017453292519943295 * x", sympy="x * pi / 180"),
     entry("rad2deg", "x", "57.29577951308232", "Radians to degrees.",

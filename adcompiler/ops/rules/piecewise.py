@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from adcompiler.ops.rules.shorthand import entry
+
+
+def direction(x: Any, y: Any) -> Any:
+    """The reference of `direction`."""
+    length = np.hypot(x, y)
+    return np.where(length == 0, 0, x / np.where(length == 0, 1, length)).astype(length.dtype)[()]
+
 
 PIECEWISE = (
     entry("abs", "x", "sign(x)", "The absolute value; its derivative at 0 is 0.",
@@ -39,9 +48,16 @@ PIECEWISE = (
            "where(hi > maximum(x, lo), 0, where(hi == maximum(x, lo), 0.5, 1))"),
           "minimum(maximum(x, lo), hi). Ties with a bound are split alike.",
           kind="arithmetic", expand="minimum(maximum(x, lo), hi)", sympy="Min(Max(x, lo), hi)"),
-    entry("hypot", "x y", ("where(r == 0, 0, x / r)", "where(r == 0, 0, y / r)"),
+    entry("hypot", "x y", ("direction(x, y)", "direction(y, x)"),
           "The length of (x, y), without overflow; its derivative at (0, 0) is 0.",
           sympy="sqrt(x ** 2 + y ** 2)"),
+    # The derivative of the quotient would cancel where x is larger than y.
+    entry("direction", "x y",
+          ("where(x == 0 and y == 0, 0, direction(y, x) * direction(y, x) / hypot(x, y))",
+           "where(x == 0 and y == 0, 0, -r * direction(y, x) / hypot(x, y))"),
+          "x / hypot(x, y), the cosine of the angle of (x, y); 0 at (0, 0).",
+          expand="where(hypot(x, y) == 0, 0, x / hypot(x, y))", numpy=direction,
+          sympy="x / sqrt(x ** 2 + y ** 2)"),
     entry("copysign", "x y", ("sign(x) * copysign(1, y)", "0"),
           "abs(x) with the sign of y, including that of -0.",
           sympy="Abs(x) * sign(y)"),

@@ -22,7 +22,8 @@ ROOT_HALF = 0.7071067811865476  # sqrt(1 / 2)
 def ierfcx(n: Number, x: Number) -> Number:
     """exp(x**2) times the n times repeated integral of erfc, of DLMF 7.18; `ierfcx(0, x)` is erfcx.
 
-    Upwards by 2 k F[k] = F[k - 2] - 2 x F[k - 1] where x < 2, downwards (Miller) above.
+    Upwards by 2 k F[k] = F[k - 2] - 2 x F[k - 1] where x < 1, which loses digits beyond, downwards (Miller)
+    above. Order 0 is right up to 2 by its definition.
     """
     order = int(n)
     before, here = np.float64(2 / ROOT_PI), np.float64(0)
@@ -31,7 +32,7 @@ def ierfcx(n: Number, x: Number) -> Number:
         for _ in range(order + 1):
             here = here / (2 * x)
         return here
-    if not x >= 2:
+    if not x >= (2 if order == 0 else 1):
         here = np.exp(x * x) * math.erfc(x)
         for k in range(1, order + 1):
             before, here = here, (before - 2 * x * here) / (2 * k)
@@ -60,10 +61,37 @@ def norm_hazard(x: Number) -> Number:
 
 def norm_excess(x: Number) -> Number:
     """x + norm_hazard(x), without cancellation far below 0."""
-    if x < -2.9:
+    if x < -1e8:
+        return -1 / x
+    if x < -1.5:
         u = -ROOT_HALF * x
         return 2 * ROOT_HALF * ierfcx(1, u) / ierfcx(0, u)
     return x + norm_hazard(x)
+
+
+def norm_excess_slope(x: Number) -> Number:
+    """The derivative of norm_excess: 1 above 0, 1 / x**2 far below."""
+    if x < -1e5:
+        return (1 - 6 / (x * x)) / x / x
+    if x < -0.5:
+        u = -ROOT_HALF * x
+        whole, once = ierfcx(0, u), ierfcx(1, u)
+        once = once / whole
+        return 4 * (ierfcx(2, u) / whole) - 2 * once * once
+    return 1 - norm_excess(x) * norm_hazard(x) if x < 39 else np.float64(1)
+
+
+def norm_excess_curvature(x: Number) -> Number:
+    """The second derivative of norm_excess: 0 above 0, -2 / x**3 far below."""
+    if x < -1e5:
+        return -2 * (1 - 12 / (x * x)) / x / x / x
+    if x < -0.5:
+        u = -ROOT_HALF * x
+        whole = ierfcx(0, u)
+        once, twice = ierfcx(1, u) / whole, ierfcx(2, u) / whole
+        return ROOT_HALF * (24 * (ierfcx(3, u) / whole) - 24 * once * twice + 8 * once * once * once)
+    excess = norm_excess(x)
+    return norm_hazard(x) * (excess * excess - norm_excess_slope(x)) if x < 39 else np.float64(0)
 
 
 def _quantile(q: Number, tail: Number) -> Number:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from adcompiler.ops.rules import bessel, incomplete, series
+from adcompiler.ops.rules.elementary import sinpi
 from adcompiler.ops.rules.shorthand import (
     Domain,
     entry,
@@ -21,6 +26,12 @@ PARAMETERS: Domain = ((0.3, 0.9), (1.1, 6.0))
 # Orders by a, up to four; those by a and b have a digit each: 21 is the second by a and the first by b.
 BY_A = range(5)
 BY_A_AND_B = (0, 1, 2, 3, 10, 11, 12, 20, 21, 30)
+
+
+def sinc(x: Any) -> Any:
+    """The reference of `sinc`; NumPy's loses digits near whole numbers."""
+    return np.where(x == 0, 1, sinpi(x) / (np.pi * np.where(x == 0, 1, x))).astype(x.dtype)
+
 
 GAMMA = (
     entry("gamma", "x", "r * digamma(x)", "The gamma function.", BETWEEN_WHOLE, numpy=scipy_special("gamma")),
@@ -41,11 +52,11 @@ GAMMA = (
           numpy=scalar(series.polygamma_difference), sympy="polygamma(n, x) - polygamma(n, x + y)"),
     entry("lbeta", "x y", ("polygamma_difference(0, x, y)", "polygamma_difference(0, y, x)"),
           "log(abs(beta(x, y))), accurate for large arguments.", ABOVE_ZERO, ABOVE_ZERO,
-          kernel="series.lbeta({x}, {y})", numpy=scipy_special("betaln"),
+          kernel="series.lbeta({x}, {y})", numpy=scalar(series.lbeta),
           sympy="loggamma(x) + loggamma(y) - loggamma(x + y)"),
     entry("beta", "x y", ("r * polygamma_difference(0, x, y)", "r * polygamma_difference(0, y, x)"),
           "gamma(x) * gamma(y) / gamma(x + y).", ABOVE_ZERO, ABOVE_ZERO,
-          kernel="series.beta({x}, {y})", numpy=scipy_special("beta")),
+          kernel="series.beta({x}, {y})", numpy=scalar(series.beta)),
 )  # fmt: skip
 
 # The derivatives by x of densities. At the ends of the domain they are those of differences of densities with
@@ -127,19 +138,25 @@ BESSEL = (
     entry("iv", "n x", ("0", "0.5 * (iv(n - 1, x) + iv(n + 1, x))"),
           "The modified Bessel function I of order n.",
           orders=ORDERS, kernel="bessel.iv({n}, {x})", numpy=scipy_special("iv"), sympy="besseli(n, x)"),
-    entry("i0e", "x", "i1e(x) - sign(x) * r", "exp(-abs(x)) * i0(x); its derivative at 0 is 0.",
+    entry("i0e", "x", "ive_derivative(1, 0, x)", "exp(-abs(x)) * i0(x); its derivative at 0 is 0.",
           kernel="bessel.ive(0, {x})", numpy=scipy_special("i0e"), sympy="exp(-Abs(x)) * besseli(0, x)"),
-    entry("i1e", "x", "0.5 * (i0e(x) + ive(2, x)) - sign(x) * r", "exp(-abs(x)) * i1(x).",
+    entry("i1e", "x", "ive_derivative(1, 1, x)", "exp(-abs(x)) * i1(x).",
           kernel="bessel.ive(1, {x})", numpy=scipy_special("i1e"), sympy="exp(-Abs(x)) * besseli(1, x)"),
-    entry("ive", "n x", ("0", "0.5 * (ive(n - 1, x) + ive(n + 1, x)) - sign(x) * r"),
+    entry("ive", "n x", ("0", "ive_derivative(1, n, x)"),
           "exp(-abs(x)) * iv(n, x).",
           orders=ORDERS, kernel="bessel.ive({n}, {x})", numpy=scipy_special("ive"),
           sympy="exp(-Abs(x)) * besseli(n, x)"),
+    entry("ive_derivative", "n k x", ("0", "0", "ive_derivative(n + 1, k, x)"),
+          "The n-th derivative of ive(k, x); at 0 the mean of both sides.", ((0, 0),), ((2, 2),),
+          orders=range(101), kernel="bessel.ive_derivative({n}, {k}, {x})",
+          numpy=scalar(bessel.ive_derivative),
+          sympy="sign(x) ** (n + k) * diff(exp(-Symbol('t')) * besseli(k, Symbol('t')), "
+                "(Symbol('t'), n)).subs(Symbol('t'), Abs(x))"),
 )  # fmt: skip
 
 SINC = (
     entry("sinc", "x", "sinc_derivative(1, x)", "sin(pi * x) / (pi * x), as in NumPy; smooth at 0.",
-          kernel="bessel.sinc_derivative(0, {x})", sympy="sinc(pi * x)"),
+          kernel="bessel.sinc_derivative(0, {x})", numpy=sinc, sympy="sinc(pi * x)"),
     entry("sinc_derivative", "n x", ("0", "sinc_derivative(n + 1, x)"), "The n-th derivative of sinc.",
           orders=range(101), kernel="bessel.sinc_derivative({n}, {x})", numpy=scalar(bessel.sinc_derivative),
           sympy="diff(sinc(pi * Symbol('t')), (Symbol('t'), n)).subs(Symbol('t'), x)"),

@@ -32,7 +32,7 @@ from adcompiler.ops.build import apply, product
 from adcompiler.passes.limits import MOST_LOOKED_THROUGH
 
 SIGNS = ("negative", "abs", "strict")
-BOUNDED = frozenset(("sin", "cos", "tanh"))  # by 1
+BOUNDED = frozenset(("sin", "cos", "tanh", "tanh_slope", "sigmoid", "sigmoid_slope"))  # by 1
 
 
 class Support(NamedTuple):

@@ -196,13 +196,6 @@ def erf(bits: int) -> Numbers:
     return {"erf_cells": [rounded(1 / width, bits), rounded(limit, bits)], **found}
 
 
-def tanh(bits: int) -> Numbers:
-    """Up to where it is 1."""
-    scale, limit, degree = (0.7845, 19.1, 14) if bits == DOUBLE else (1.6575, 9.03, 6)
-    found = piecewise("tanh", mpmath.tanh, growing(mpf(scale)), degree, bits, odd=True)
-    return {"tanh_cells": [rounded(scale, bits), rounded(limit, bits)], **found}
-
-
 def erfc(bits: int) -> Numbers:
     """erfc(x) e^(x^2), up to where erfc is 0."""
     scale, limit, degree = (0.5475, 27.3, 14) if bits == DOUBLE else (1.4785, 10.1, 6)
@@ -230,7 +223,7 @@ def sin(bits: int) -> Numbers:
     }
 
 
-FUNCTIONS = (exp, log, erf, tanh, erfc, sin)
+FUNCTIONS = (exp, log, erf, erfc, sin)
 
 
 def page() -> str:

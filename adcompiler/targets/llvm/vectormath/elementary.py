@@ -104,15 +104,6 @@ def erf(kind: Kind) -> Inlined:
     return f
 
 
-def tanh(kind: Kind) -> Inlined:
-    """tanh(x), in the same way; it is c + d q, but in the first cell d + d q."""
-    f = Approximation(kind)
-    index, d, u = f.growing("tanh", f.clamped(f.call("fabs", "%x"), f.numbers["tanh_cells"][1]))
-    c, q = f.piecewise("tanh", index, d)
-    f.result(f.fma(d, q, f.select(f.compare("olt", u, f.constant(1.25)), d, c)), "%x")
-    return f
-
-
 def erfc(kind: Kind) -> Inlined:
     """erfc(x): e^(-x^2) times a polynomial c + d q of cells, and 2 less that for negative x.
 
@@ -150,5 +141,5 @@ def cos(kind: Kind) -> Inlined:
 
 
 ELEMENTARY: Mapping[str, Callable[[Kind], Inlined]] = {
-    f.__name__: f for f in (exp, exp2, expm1, log, log2, log10, log1p, erf, erfc, tanh, sinh, cosh, sin, cos)
+    f.__name__: f for f in (exp, exp2, expm1, log, log2, log10, log1p, erf, erfc, sinh, cosh, sin, cos)
 }
