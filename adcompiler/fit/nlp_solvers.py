@@ -78,7 +78,8 @@ def _ipopt(task: _Task, tol: float | None, options: dict[str, Any], callback: An
     except ImportError as error:
         raise SolverError(
             f"the method 'ipopt' needs cyipopt: {error}",
-            remedy='pip install "adcompiler[ipopt]", or use method="trust-constr"',
+            remedy='pip install "adcompiler[ipopt]" (docs/nlp.md names what it needs), or use '
+            'method="trust-constr"',
         ) from None
     seen = _Seen(task, callback)
     (lb, ub), (cl, cu) = task.bounds, task.limits

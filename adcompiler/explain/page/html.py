@@ -16,12 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from adcompiler.explain.limits import MOST_EMBEDDED
+from adcompiler.explain.page.colours import Span, coloured
 from adcompiler.explain.page.costs import section as costs
 from adcompiler.explain.page.explorer import Column, Page, Tab, explore
 from adcompiler.explain.page.places import Line, Mark, Places
 from adcompiler.ir.loop import Item
 from adcompiler.ir.walk import arrays_of, elements_of
 from adcompiler.pytree.kinds import Types
+
+DEEPEST = 24  # columns of indentation for which page.css has a rule
 
 
 def page(f: Any, args: Sequence[Any] = (), wrt: Any = None) -> str:
@@ -149,8 +152,10 @@ def _tab_list(column: Column) -> str:
 
 def _panel(column: Column, k: int, tab: Tab) -> str:
     numbers = range(tab.first, tab.first + len(tab.lines))
+    colours = coloured(column.key, [line.text for line in tab.lines])
     lines = "".join(
-        _line(line, number, number == tab.begin) for line, number in zip(tab.lines, numbers, strict=True)
+        _line(line, spans, number, number == tab.begin)
+        for line, spans, number in zip(tab.lines, colours, numbers, strict=True)
     )
     omitted = f'<p class="missing">{tab.omitted:,} more lines are left out.</p>' if tab.omitted else ""
     hidden = " hidden" if k else ""
@@ -162,32 +167,47 @@ def _panel(column: Column, k: int, tab: Tab) -> str:
     )
 
 
-def _line(line: Line, number: int, begins: bool) -> str:
-    """A line; its marks become nested elements. The number is that of a line of a file."""
+def _line(line: Line, colours: Sequence[Span], number: int, begins: bool) -> str:
+    """A line; its marks become nested elements. The number is that of a line of a file, and `data-i` how deep
+    it is indented: where it is too long for the column, it goes on there."""
     first = " data-begin" if begins and number > 1 else ""
-    return f'<span class="line" data-n="{number}"{first}>{"".join(_pieces(line.text, line.marks))}\n</span>'
+    deep = min(len(line.text) - len(line.text.lstrip()), DEEPEST) // 2 * 2
+    indent = f' data-i="{deep}"' if deep else ""
+    pieces = "".join(_pieces(line.text, line.marks, colours))
+    return f'<span class="line" data-n="{number}"{indent}{first}>{pieces}\n</span>'
 
 
-def _pieces(text: str, marks: Iterable[Mark]) -> Iterator[str]:
+def _pieces(text: str, marks: Iterable[Mark], colours: Sequence[Span]) -> Iterator[str]:
     ends: list[int] = []
     at = 0
 
     def close(upto: int) -> Iterator[str]:
         nonlocal at
         while ends and ends[-1] <= upto:
-            yield escape(text[at : ends[-1]]) + "</span>"
+            yield _coloured(text, at, ends[-1], colours) + "</span>"
             at = ends.pop()
 
     for mark in marks:
         yield from close(mark.start)
-        yield escape(text[at : mark.start])
+        yield _coloured(text, at, mark.start, colours)
         at = mark.start
         ends.append(mark.end)
         values = f' data-values="{_numbers(mark.values)}"' if mark.values else ""
         derivative = " data-derivative" if mark.derivative else ""
         yield f'<span data-at="{_numbers(mark.places)}"{values}{derivative}>'
     yield from close(len(text))
-    yield escape(text[at:])
+    yield _coloured(text, at, len(text), colours)
+
+
+def _coloured(text: str, start: int, stop: int, colours: Sequence[Span]) -> str:
+    """A part of a line, with elements for its words that have a colour."""
+    found, at = [], start
+    for begin, end, kind in colours:
+        begin, end = max(begin, at), min(end, stop)
+        if begin < end:
+            found.append(f'{escape(text[at:begin])}<i class="{kind}">{escape(text[begin:end])}</i>')
+            at = end
+    return "".join((*found, escape(text[at:stop])))
 
 
 def _numbers(places: Iterable[int]) -> str:

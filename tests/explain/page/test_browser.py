@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import adcompiler as adc
@@ -125,6 +126,33 @@ def test_narrow_screens_show_the_source_and_one_stage(file):
         assert lit(browser, "kernel-0")
         assert browser.run("document.documentElement.scrollWidth") <= 390
         assert not browser.errors()
+
+
+LONG = """def f(weights, y):
+    inner = sum(exp(-weights * y)) + log(1 + sum(weights**2)) * cos(sum(y)) - sqrt(1 + sum(weights * y)**2)
+    return inner * tanh(inner)
+"""
+
+
+@pytest.mark.parametrize("width", [1100, 1500, 2500])
+def test_no_line_is_cut_off(tmp_path, width):
+    """Long lines go on in the next one, where no panel scrolls to the side; the source stays in sight."""
+    path = tmp_path / "f.html"
+    path.write_text(document(Explored(adc.compile(LONG), np.ones(3), np.ones(3)).page), "utf-8")
+    with Browser(width, 1000) as browser:
+        browser.open(path)
+        panels = "[...document.querySelectorAll('.panel:not([hidden])')]"
+        assert browser.run(f"{panels}.filter(e => e.scrollWidth > e.clientWidth).map(e => e.id)") == []
+        assert browser.run("document.documentElement.scrollWidth") <= width
+        browser.resize(width, 500)
+        browser.run("window.scrollTo(0, 400)")
+        assert browser.run("document.getElementById('source').getBoundingClientRect().top") < 100
+        line = "[...document.querySelectorAll('#source .line')]"
+        heights = browser.run(f"{line}.map(e => e.getBoundingClientRect().height)")
+        assert heights[1] > heights[0]
+        colour = "getComputedStyle({}).color"
+        word = colour.format("document.querySelector('#source .kw')")
+        assert browser.run(word) != browser.run(colour.format("document.body"))
 
 
 def test_colours_follow_the_scheme(file):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from functools import cache
+from html import unescape
 from html.parser import HTMLParser
 from itertools import accumulate
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
+from adcompiler.explain.page.colours import CALL, COMMENT, KEYWORD, NAME, NUMBER, TEXT, TYPE, coloured
 from adcompiler.explain.page.explorer import explore
 from adcompiler.explain.page.html import document, resource
 
@@ -421,3 +423,74 @@ def test_rooflines_are_those_of_the_report(monkeypatch):
     assert "For n = 8" in text
     assert "value and grad" in text
     assert "roofline" in text
+
+
+# -- colours ----------
+
+
+def words(column, *lines):
+    """The coloured words of lines, each with its kind."""
+    found = coloured(column, lines)
+    return [
+        (line[a:b].strip(), kind) for line, spans in zip(lines, found, strict=True) for a, b, kind in spans
+    ]
+
+
+def test_python_has_colours():
+    assert words("source", "def f(x: f64[n]):", "    return exp(-x1) if x > 1e-3 else 2  # not a 'text'") == [
+        ("def", "kw"), ("f", "fn"), ("f64", "ty"), ("return", "kw"), ("exp", "fn"), ("if", "kw"),
+        ("1e-3", "num"), ("else", "kw"), ("2", "num"), ("# not a 'text'", "com"),
+    ]  # fmt: skip
+    assert words("kernel", "@jit", 'x = p["for # 3"]') == [("@jit", "kw"), ('"for # 3"', "str")]
+
+
+def test_texts_of_several_lines_are_texts():
+    """Words in them are none; a comment or another text opens none."""
+    lines = ['"""Not for', "# this 3", 'end""" + f(1)  # """', 'x = \'"""\'', "return"]
+    assert words("source", *lines) == [
+        ('"""', "str"), ("Not for", "str"), ("# this 3", "str"), ('end"""', "str"), ("f", "fn"),
+        ("1", "num"), ('# """', "com"), ("'\"\"\"'", "str"), ("return", "kw"),
+    ]  # fmt: skip
+
+
+def test_ir_and_assembly_have_colours():
+    assert words("ir", "  %r = reduce sum (| i < n) { exp(%x[i]) * 2.5 }") == [
+        ("%r", "var"), ("reduce", "kw"), ("exp", "fn"), ("%x", "var"), ("2.5", "num"),
+    ]  # fmt: skip
+    assert words("assembly", "share0:", "    vmovupd  $16, 8(%rax)  # a load", "    fmul  v0.2d, v1.2d") == [
+        ("share0:", "fn"), ("vmovupd", "kw"), ("$16", "num"), ("8", "num"), ("%rax", "var"),
+        ("# a load", "com"), ("fmul", "kw"), ("v0.2d", "var"), ("v1.2d", "var"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", [MISRA, LOOP])
+def test_colours_leave_texts_and_marks_as_they_are(text):
+    """The page has the same texts, and a coloured word stands in the innermost mark."""
+    explored = Explored(adc.compile(text), assembles=False)
+    page = document(explored.page)
+    for column in explored.page.columns:
+        for k, tab in enumerate(column.tabs):
+            panel = page.partition(f'id="{column.key}-{k}"')[2].partition("<pre>")[2].partition("</pre>")[0]
+            plain = unescape(re.sub(r"<[^>]*>", "", panel))
+            assert plain == "".join(f"{line.text}\n" for line in tab.lines)
+            assert panel.count("data-at=") == sum(len(line.marks) for line in tab.lines)
+            assert "<i class=" in panel
+
+
+@pytest.mark.parametrize("scheme", [0, 1])
+def test_colours_are_legible(scheme):
+    """Every word has a contrast of 4.5 with its ground, also where it is lit."""
+    found = re.findall(r"--([\w-]+): (#\w{6});", resource("page.css"))
+    names = [name for name, _ in found]
+    second = names.index("ground", 1)
+    values = dict(found[:second]) | (dict(found[second:]) if scheme else {})
+
+    def light(colour):
+        parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    for kind in (KEYWORD, CALL, NUMBER, COMMENT, TEXT, NAME, TYPE):
+        for ground in ("raised", "lit", "part"):
+            low, high = sorted((light(values[kind]), light(values[ground])))
+            assert (high + 0.05) / (low + 0.05) >= 4.5, f"--{kind} on --{ground}"
