@@ -46,6 +46,14 @@ def test_all_pages_are_in_the_navigation():
     assert sorted(listed) == sorted(page.name for page in ROOT.glob("docs/*.md"))
 
 
+def test_no_tab_is_a_single_page():
+    """The sidebar has the pages of the tab: beside a tab that is one page it would show this page alone."""
+    nav = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2]
+    tabs = re.findall(r"^  - (.*)$", nav, re.MULTILINE)
+    assert len(tabs) > 3
+    assert all(tab.endswith(":") for tab in tabs)
+
+
 def test_continuous_integration_runs_the_commands_of_the_readme():
     """The lines under "Run the tests" are, word for word and in order, lines of `.ci/run`."""
     section = (ROOT / "README.md").read_text("utf-8").partition("## Run the tests\n")[2]
