@@ -215,6 +215,13 @@ def test_functions_have_the_parity_of_the_table(name):
     np.testing.assert_array_equal(entry.numpy(*points), sign * entry.numpy(-points[0], *points[1:]))
 
 
+def test_powers_by_repeated_squares_are_looked_through_once():
+    f = adc.compile(
+        "def f(x, y):\n    t = abs(x)\n" + "    t = t * t * y\n" * 40 + "    return t", backend="numpy"
+    )
+    assert f(1.0, 1.0) == 1.0
+
+
 KEPT = [  # (source, first, second derivative by x at 0): conventions of kinks that no power makes smooth
     ("abs(x)", 0, 0), ("abs(x)**3", 0, 0), ("x * abs(x)", 0, 0), ("relu(x)**2", 0, 0), ("sign(x) * x", 0, 0),
     ("maximum(x, 0)**2", 0, 0.5), ("norm([x, x])", 0, 0), ("(abs(x) - 1)**2", 0, 0),

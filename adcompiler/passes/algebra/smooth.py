@@ -37,7 +37,7 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import DTYPES, is_float
-from adcompiler.ir.walk import Rewriter, operands, postorder, with_args
+from adcompiler.ir.walk import Rewriter, postorder, with_args
 from adcompiler.ops.build import apply
 from adcompiler.ops.parity import EVEN, ODD
 from adcompiler.passes.algebra.square_roots import mean_square, scaled_mean_square
@@ -257,8 +257,8 @@ class _Smooth(Rewriter):
 
     def product(self, element: Apply) -> Element | None:
         """A product with two equal kinks among its factors, x * abs(y) * abs(y), without them."""
-        factors = operands(element, "multiply")
-        if len(factors) < 3 or len(factors) > MOST_FACTORS:
+        factors = _factors(element)
+        if len(factors) < 3:
             return None
         for k, factor in enumerate(factors):
             again = next((n for n in range(k + 1, len(factors)) if factors[n] is factor), None)
@@ -341,6 +341,19 @@ def _is_zero_or_nan(element: Element) -> bool:
     while isinstance(element, Apply) and element.op in DTYPES:
         (element,) = element.args
     return isinstance(element, Apply) and element.op == "divide" and is_const(element.args[0], 0)
+
+
+def _factors(product: Element) -> list[Element]:
+    """The factors of a product in order; none if they are many, as those of a power by repeated squares."""
+    found: list[Element] = []
+    work = [product]
+    while work and len(found) + len(work) <= MOST_FACTORS:
+        element = work.pop()
+        if isinstance(element, Apply) and element.op == "multiply":
+            work += reversed(element.args)
+        else:
+            found.append(element)
+    return [] if work else found
 
 
 def _at_zeros(roots: Iterable[Element], plain: Element, element: Element) -> Element:

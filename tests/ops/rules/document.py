@@ -32,6 +32,8 @@ EDGE_INTRODUCTION = """\
 
 At a kink (`abs`, `relu`, `hypot`) the derivative is 0. At a tie it is split evenly. At the edge of a domain
 it is the limit, which may be infinite. Step functions have derivative 0 everywhere, also at the jump.
+Smooth functions of a kink, such as `abs(x)**2`, have
+[their own derivatives](sharp-bits.md#kinks-and-ties-have-a-convention).
 """
 
 LONGEST = 130
