@@ -13,7 +13,13 @@ from adcompiler.kernels.routines.decompositions import _exchange_columns
 from adcompiler.kernels.routines.library import _exchange
 
 GROWTH = 1e8  # elements of a row over its pivot from which pivots are chosen among all elements
-NOT_INLINED = decompositions.NOT_INLINED | {"_has_small_pivot", "_eliminate", "_inward", "_outward"}
+NOT_INLINED = decompositions.NOT_INLINED | {
+    "_has_small_pivot",
+    "_eliminate",
+    "_inward",
+    "_outward",
+    "_transpose",
+}
 
 
 def _exchange_both(c: Any, k: int, row: int, column: int, n: int) -> None:
@@ -81,20 +87,31 @@ def _parity_of_both(p: Any, n: int) -> float:
     return sign
 
 
-def _outward(p: Any, c: Any, n: int) -> None:
-    """C = Pᵀ L⁻ᵀ C U⁻ᵀ Qᵀ, with the sign of P and Q."""
-    sign = _parity_of_both(p, n)
+def _transpose(c: Any, n: int) -> None:
     for i in range(n):
-        for j in range(n - 1, -1, -1):
-            total = sign * c[i, j]
-            for k in range(j + 1, n):
-                total -= c[i, k] * p[j, k]
-            c[i, j] = total
+        for j in range(i):
+            c[i, j], c[j, i] = c[j, i], c[i, j]
+
+
+def _outward(p: Any, c: Any, n: int, is_diagonal: bool) -> None:
+    """C = Pᵀ L⁻ᵀ C U⁻ᵀ Qᵀ, with the sign of P and Q: row by row, Cᵀ = U⁻¹ Cᵀ L⁻¹."""
+    _transpose(c, n)
+    for i in range(n):
+        last = i if is_diagonal else n - 1
+        for k in range(last, 0, -1):
+            factor = c[i, k]
+            for j in range(k):
+                c[i, j] -= factor * p[k, j]
     for i in range(n - 1, -1, -1):
         for k in range(i + 1, n):
-            factor = p[k, i]
+            factor = p[i, k]
             for j in range(n):
                 c[i, j] -= factor * c[k, j]
+    _transpose(c, n)
+    sign = _parity_of_both(p, n)
+    for i in range(n):
+        for j in range(n):
+            c[i, j] = sign * c[i, j]
     for k in range(n - 1, -1, -1):
         _exchange_both(c, k, int(p[n, k]), int(p[n + 1, k]), n)
 
@@ -131,7 +148,7 @@ def library_cofactors(a: Any, f: Any, p: Any, c: Any) -> None:
         for j in range(n):
             c[i, j] = 0.0
         c[i, i] = _product_without(p, n, i, i)
-    _outward(p, c, n)
+    _outward(p, c, n, True)
 
 
 def library_cofactors_along(a: Any, f: Any, p: Any, g: Any, c: Any) -> None:
@@ -157,4 +174,4 @@ def library_cofactors_along(a: Any, f: Any, p: Any, g: Any, c: Any) -> None:
         c[i, i] = before * above + below * after
         before = before * p[i, i] + given * below
         below *= p[i, i]
-    _outward(p, c, n)
+    _outward(p, c, n, False)
