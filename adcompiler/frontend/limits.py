@@ -17,6 +17,8 @@ MOST_ORDERS = 20  # the order of a derivative inside the language: operations gr
 # Times that the types of what a loop carries may change until they agree: each lowers the body again.
 MOST_WIDENINGS = 8
 MOST_UNROLLED = 4  # iterations up to which a loop of constant length is written out: code
+MOST_UNROLLED_SHAPES = 32  # the same if iterations change shapes, as `s = s[::2]`, which no other loop can
+MOST_PARTS = 16  # names in one with dots that may be of a module: each attribute of a chain asks
 
 MOST_RESULTS = 10_000  # arrays and numbers that a function returns: each is an argument of the kernel
 

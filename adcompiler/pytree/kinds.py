@@ -15,13 +15,14 @@ class ArgType:
 
     `weak` marks Python scalars: they take the type of the arrays they are combined with, as in NumPy 2.
     `open` marks lists of integers: floats, unless the program needs integers
-    (`runtime/programs/integer_lists.py`).
+    (`runtime/programs/integer_lists.py`). `width` is NumPy's type of integers of fewer than 64 bits.
     """
 
     dtype: Dtype
     ones: tuple[bool, ...] = ()
     weak: bool = False
     open: bool = False
+    width: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

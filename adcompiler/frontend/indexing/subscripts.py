@@ -10,6 +10,7 @@ from adcompiler.errors import DtypeError, OutOfRangeError, ParseError, ShapeErro
 from adcompiler.frontend.indexing import ragged
 from adcompiler.frontend.indexing.scattering import is_many, scattered, selection_stored
 from adcompiler.frontend.indexing.selections import is_mask, is_selection, narrowed, of_rows, selected
+from adcompiler.frontend.indexing.stored_types import as_stored, type_in_memory
 from adcompiler.frontend.indexing.struct_rows import entries, rank_of_structs
 from adcompiler.frontend.values.operations import ONE, Context, over
 from adcompiler.frontend.values.rearranging import ZERO, array, combine, integer
@@ -226,6 +227,7 @@ def stored(context: Context, array: AnyValue, indices: list[Any], value: AnyValu
         context.fail(
             DtypeError, f"cannot assign to elements of {describe(array)}", span, "assign to an array"
         )
+    kept, value = type_in_memory(array), as_stored(array, value)
     if isinstance(value, Masked):
         return selection_stored(context, array, indices, value, span)
     indices = _filled(context, indices, array.rank, span)
@@ -241,6 +243,8 @@ def stored(context: Context, array: AnyValue, indices: list[Any], value: AnyValu
         context.fail(
             DtypeError, f"a float in an array of {array.dtype}", span, "start from an array of floats"
         )
+    if kept is not None:
+        dtype, weak = kept, False
     if any(map(is_many, indices)):
         kind = Value((), const(0, dtype), weak)
         return scattered(context, array, indices, value, kind, located, span)

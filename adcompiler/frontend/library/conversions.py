@@ -9,11 +9,12 @@ from typing import Any
 from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
 from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.values.builtin_arguments import Builtin, builtin
+from adcompiler.frontend.values.integer_widths import WIDE
 from adcompiler.frontend.values.modules import part_of
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.rearranging import array
 from adcompiler.frontend.values.values import AnyValue, FunctionValue, Value, describe, is_number
-from adcompiler.ir.nodes import const
+from adcompiler.ir.nodes import Map, const
 from adcompiler.ir.types import Dtype, is_float
 from adcompiler.ops.build import apply, cast
 
@@ -82,8 +83,7 @@ def _array(context: Context, x: AnyValue, dtype: AnyValue, span: Span) -> AnyVal
 
 
 def converted(context: Context, x: AnyValue, dtype: AnyValue, span: Span) -> AnyValue:
-    """A value converted to the type that `dtype=` names; unchanged for None. Python's types give weak values,
-    like Python numbers."""
+    """A value converted to the type that `dtype=` names; unchanged for None."""
     if dtype is None:
         return x
     if not isinstance(dtype, str) or dtype not in DTYPES:
@@ -93,7 +93,11 @@ def converted(context: Context, x: AnyValue, dtype: AnyValue, span: Span) -> Any
     if is_float(x.dtype) and not is_float(known) and not x.weak:
         remedy = "convert the argument before the call"
         context.fail(DtypeError, f"an array of {x.dtype} as one of {known}", span, remedy)
-    return Value(x.shape, cast(x.element, known), dtype in ("float", "int", "bool"))
+    if known == x.dtype == "i64" and context.widths:  # NumPy's int64, whatever it was before
+        whole = context.binders.enclose(Map, x.shape, x.element)
+        context.widths[whole.array] = WIDE
+        return Value(x.shape, whole)
+    return Value(x.shape, cast(x.element, known))
 
 
 def _astype(context: Context, x: AnyValue, dtype: AnyValue, span: Span) -> AnyValue:
@@ -124,7 +128,9 @@ def _of_type(name: str) -> Builtin:
     def convert(context: Context, x: AnyValue, span: Span) -> AnyValue:
         found = array(context, name, x, span)
         if not is_float(DTYPES[name]) and not found.rank:
-            return _integer(context, x, span)
+            whole = _integer(context, x, span)
+            is_known = not isinstance(whole, Value)
+            return whole if is_known else converted(context, Value((), whole.element), name, span)
         return converted(context, found, name, span)
 
     return builtin(name, ("x",), convert)

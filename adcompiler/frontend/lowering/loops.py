@@ -7,13 +7,14 @@ scalar an array), it is lowered again with that type, until an iteration keeps i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import reduce as fold_left
 from typing import Any
 
 from adcompiler.analysis.affine import linear
-from adcompiler.errors import DtypeError, ParseError, ShapeError, Span
+from adcompiler.errors import DtypeError, Error, ParseError, ShapeError, Span
 from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.grammar.control_flow import effects
 from adcompiler.frontend.limits import MOST_WIDENINGS
@@ -37,7 +38,7 @@ from adcompiler.frontend.values.values import (
     plain,
 )
 from adcompiler.ir.bodies import Body, Carried, Replace, build, fresh, roots_of, with_roots
-from adcompiler.ir.nodes import Array, Check, Element, Index, Map, Read, Shape, const, select
+from adcompiler.ir.nodes import Array, Check, Const, Element, Index, Map, Read, Shape, Size, const, select
 from adcompiler.ir.origins import Within
 from adcompiler.ir.types import Dtype, is_float
 from adcompiler.ir.walk import arrays_of, arrays_read, postorder, read_by
@@ -47,6 +48,25 @@ from adcompiler.ops.build import apply, cast
 KEEP = "keep its shape"
 LENGTH = "keep its length, and store in a part of it: v[:k] = ..."
 Scope = dict[str, AnyValue]
+
+
+class CarriedError(Exception):
+    """An iteration changes the shape or kind of a name that the loop carries."""
+
+    def __init__(self, error: Error) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Code whose errors are about what a loop carries."""
+    try:
+        yield
+    except Error as error:
+        raise CarriedError(error) from error
+
+
 WALKED = ("enumerate", "zip")
 
 
@@ -186,6 +206,16 @@ class Carries:
                 cause += "more" if more.constant > 0 else "less"
                 self.context.fail(ShapeError, cause, self.span, LENGTH)
 
+    def keep_lengths(self, results: Sequence[AnyValue]) -> None:
+        """Require that lengths computed from those before an iteration are known to be equal to them."""
+        for name, kind, result in zip(self.labels, self.types, results, strict=True):
+            shape = result.shape if isinstance(result, Value) else ()
+            for pair in zip(kind.shape, shape, strict=False):
+                one, other = map(self.context.sizes.find, pair)
+                if one is not other and not all(isinstance(n, Size | Const) for n in (one, other)):
+                    cause = f"{name} has another length after an iteration"
+                    self.context.fail(ShapeError, cause, self.span, LENGTH)
+
     def changed(self, name: str, before: int, after: int) -> None:
         """Refuse a name whose rank the loop changes."""
         cause = f"{name} has rank {before} before the loop and {after} after an iteration"
@@ -250,12 +280,14 @@ def _own_indices(kind: CarriedType) -> tuple[Element, ...]:
 @dataclass(frozen=True, slots=True)
 class LoopForm:
     """How a loop runs: `iteration(step, scope)` lowers one iteration. A for loop has a `length`, and its
-    iterations may have an effect only where `guard(step)` holds. A while loop has a `test(step, scope)`."""
+    iterations may have an effect only where `guard(step)` holds. A while loop has a `test(step, scope)`.
+    With `few` iterations, a loop that changes lengths can be written out."""
 
     iteration: Callable[[Element, Scope], None]
     length: Element | None = None
     guard: Callable[[Element], Element] | None = None
     test: Callable[[Element, Scope], Value] | None = None
+    few: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +318,11 @@ def run_loop(context: Context, form: LoopForm, names: Sequence[str], scope: Scop
     for _ in range(MOST_WIDENINGS):
         context.aliases.again(start)
         iteration = _lowered(context, form, carries, scope, span)
-        if not carries.widen(iteration.results):
+        with _refusals():
+            if form.few:
+                carries.keep_lengths(iteration.results)
+            changed = carries.widen(iteration.results)
+        if not changed:
             break
     else:
         remedy = "keep the type and shape of each name"
@@ -327,9 +363,11 @@ def _lowered(context: Context, form: LoopForm, carries: Carries, scope: Scope, s
         skips = [] if form.test is None or form.guard is None else [form.guard(number)]
         with binders.under(*own, *skips):
             form.iteration(number, inner)
-        results = carries.after(inner)
+        with _refusals():
+            results = carries.after(inner)
         held = [r.held if isinstance(r, Value) else None for r in results]
-        carries.keep_shapes(results)
+        with _refusals():
+            carries.keep_shapes(results)
         found = (*(carries.type_of(r).lead for r in results), *map(open_axes, own))
         conditions = [*own, *binders.doubtful(axis for axes in found for axis in axes)]
         if form.test is None or any(open_axes(c) for c in conditions):

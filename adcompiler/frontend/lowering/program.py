@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any, NoReturn
 
-from adcompiler.errors import DtypeError, LimitError, ParseError, Source, Span
+import numpy as np
+
+from adcompiler.errors import DtypeError, Error, LimitError, ParseError, Source, Span
 from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.grammar.control_flow import assigned
 from adcompiler.frontend.indexing.dimensions import CONSTANTS as OF_TEXT
@@ -19,7 +21,7 @@ from adcompiler.frontend.library.distributions import of_scipy
 from adcompiler.frontend.limits import MOST_RESULTS
 from adcompiler.frontend.lowering.expressions import callee, is_static
 from adcompiler.frontend.lowering.printing import shown
-from adcompiler.frontend.lowering.statements import Lowering
+from adcompiler.frontend.lowering.statements import Lowering, UnrollError
 from adcompiler.frontend.values.modules import dotted
 from adcompiler.frontend.values.operations import ONE, Calculus, Context, close
 from adcompiler.frontend.values.sizes import Constraint, settle
@@ -129,9 +131,27 @@ def lower(
 
     `calculus` differentiates in `diff` and `grad`. Raises the errors of the language, with their positions.
     """
+    unrolled, first = frozenset[Any](), None
+    while True:
+        try:
+            return _lowered(closure, types, calculus, observed, unrolled)
+        except UnrollError as loop:
+            first, unrolled = first or loop.error, unrolled | {loop.place}
+        except Error as error:
+            raise first or error from None
+
+
+def _lowered(
+    closure: Closure,
+    types: Sequence[Kind],
+    calculus: Calculus | None,
+    observed: bool,
+    unrolled: frozenset[Any],
+) -> Lowered:
+    """The program in which the loops `unrolled` are written out."""
     definition = closure.definition
     lowering = Lowering(closure.source, calculus)
-    lowering.binders.observed = observed
+    lowering.binders.observed, lowering.unrolled = observed, unrolled
     inputs: list[Input] = []
     pairs = zip(definition.parameters, types, strict=True)
     args = [_argument(lowering, parameter.name, given, inputs) for parameter, given in pairs]
@@ -186,6 +206,8 @@ def _argument(lowering: Lowering, name: str, given: Kind, inputs: list[Input]) -
     )
     inputs.append(Input(len(inputs), given.dtype, shape))
     lowering.names[inputs[-1]] = name
+    if given.dtype == "i64" and (given.width or given.weak):
+        lowering.widths[inputs[-1]] = np.dtype(given.width) if given.width else None
     if given.dtype == "i64" and not shape:
         lowering.sizes.whole[inputs[-1]] = name
     return value_of_array(inputs[-1], given.weak)

@@ -16,10 +16,18 @@ from adcompiler.frontend.indexing.iterables import Iterable, iterable, literal, 
 from adcompiler.frontend.indexing.masked_stores import Changed, masked, read_anew
 from adcompiler.frontend.indexing.scattering import is_mask, updated
 from adcompiler.frontend.indexing.sequences import is_display
+from adcompiler.frontend.indexing.stored_types import as_updated
 from adcompiler.frontend.indexing.subscripts import READ, stored
 from adcompiler.frontend.library.builtins import VIEWS
 from adcompiler.frontend.library.suggestions import alone
-from adcompiler.frontend.limits import CALL_DEPTH, MOST_BRANCHES, MOST_CALLS, MOST_NESTED, MOST_UNROLLED
+from adcompiler.frontend.limits import (
+    CALL_DEPTH,
+    MOST_BRANCHES,
+    MOST_CALLS,
+    MOST_NESTED,
+    MOST_UNROLLED,
+    MOST_UNROLLED_SHAPES,
+)
 from adcompiler.frontend.lowering.expressions import (
     MEASURES,
     STEPS,
@@ -41,7 +49,7 @@ from adcompiler.frontend.lowering.loop_exits import (
     without_leaves,
     without_returns,
 )
-from adcompiler.frontend.lowering.loops import LoopForm, is_live, run_loop
+from adcompiler.frontend.lowering.loops import CarriedError, LoopForm, is_live, run_loop
 from adcompiler.frontend.lowering.origins_of_trees import located
 from adcompiler.frontend.lowering.printing import printed
 from adcompiler.frontend.lowering.requirements import require
@@ -120,6 +128,14 @@ def has_loops(definition: tree.Def) -> bool:
     return any(isinstance(node, tree.For | tree.While | tree.Comprehension) for node in nodes)
 
 
+class UnrollError(Exception):
+    """A loop of a few iterations must be written out, because these change shapes: lowering starts again."""
+
+    def __init__(self, source: Any, span: Span, error: Error) -> None:
+        super().__init__(str(error))
+        self.place, self.error = (source, span), error
+
+
 class Lowering(Context):
     """Lowers the body of a definition; `scope` holds the visible names."""
 
@@ -127,6 +143,7 @@ class Lowering(Context):
     calls = 0  # the current nesting depth of calls
     total = 0  # the number of calls
     branches = 0  # the number of returning branches so far
+    unrolled: frozenset[tuple[Any, Span]] = frozenset()  # the loops to write out, by source and place
 
     def expression(self, root: tree.Expression, scope: Scope) -> AnyValue:
         return evaluated(self, STEPS, root, scope)
@@ -200,15 +217,18 @@ class Lowering(Context):
             ) is not None:
                 left, right = (self.expression(e, scope) for e in (place, statement.value))
                 operate = partial(self.augmented, statement, left)
-                self.changed(place, updated(self, left, mask, right, operate, statement.span), scope)
+                found = updated(self, left, mask, right, operate, statement.span)
+                self.changed(place, as_updated(self, left, found, statement.span), scope)
             case tree.Augmented():
                 left = self.expression(statement.target, scope)
                 value = self.augmented(statement, left, self.expression(statement.value, scope))
-                located(self, statement, value)
                 before = as_array(left)
                 if isinstance(statement.target, tree.Name) and isinstance(before, Value) and before.rank:
+                    value = as_updated(self, before, value, statement.span)
+                    located(self, statement, value)
                     self.changed(statement.target, value, scope)
                 else:
+                    located(self, statement, value)
                     self.assign(statement.target, value, scope)
             case tree.Def():
                 scope[statement.name] = defined(self, statement, scope)
@@ -372,10 +392,15 @@ class Lowering(Context):
         items = run(self, iterable(self, statement.iterable, scope), scope)
         if isinstance(items, tuple):
             number = len(items)
-        elif is_const(items.length) and items.length.value <= MOST_UNROLLED and items.guard is None:
+        elif is_few(items, MOST_UNROLLED) or (self.source, statement.span) in self.unrolled:
             number = int(items.length.value)
         else:
-            return self.iterate(statement, items, scope)
+            try:
+                return self.iterate(statement, items, scope)
+            except CarriedError as changed:
+                if is_few(items, MOST_UNROLLED_SHAPES):
+                    raise UnrollError(self.source, statement.span, changed.error) from None
+                raise changed.error from None
         mark_unset(statement, scope)
         live = is_live(statement, scope)
         if not (live or isinstance(items, tuple)):
@@ -442,7 +467,8 @@ class Lowering(Context):
             return Value((), going)
 
         guard = items.guard if items.filtered or not breaks else None
-        form = LoopForm(iteration, None if breaks else items.length, guard, test if breaks else None)
+        few = is_few(items, MOST_UNROLLED_SHAPES)
+        form = LoopForm(iteration, None if breaks else items.length, guard, test if breaks else None, few)
         self.carry(form, statement, until, scope)
         lists.leave(scope)
         return self.following(loop)
@@ -459,7 +485,10 @@ class Lowering(Context):
         def iteration(_: Element, inner: Scope) -> None:
             self.block(statement.body, inner)
 
-        self.carry(LoopForm(iteration, test=test), statement, until, scope)
+        try:
+            self.carry(LoopForm(iteration, test=test), statement, until, scope)
+        except CarriedError as changed:
+            raise changed.error from None
         return self.following(loop)
 
     def entering(self, loop: LoopT, scope: Scope) -> tuple[LoopT, str | None]:
@@ -614,6 +643,11 @@ class Lowering(Context):
         if isinstance(value, Closure) and value.scope is self.frame:
             return replace(value, scope=Frame(dict(self.frame)))
         return value
+
+
+def is_few(items: Iterable, most: int) -> bool:
+    """Whether a loop has at most this many iterations, known at compile time."""
+    return is_const(items.length) and items.length.value <= most and items.guard is None
 
 
 def mark_unset(loop: Loop, scope: Scope) -> None:

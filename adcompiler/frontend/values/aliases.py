@@ -90,12 +90,15 @@ class Aliases:
                     value.array = replace(value.array, held=value.held)
             return value
         if isinstance(value, Value):
-            return replace(value, held=self.fresh()) if value.rank and value.held is None else value
+            if not value.rank or value.held is not None:
+                return value
+            return replace(value, held=Held(Storage(next(self.clock), None if value.weak else value.dtype)))
         return _mapped(value, self.own)
 
     def fresh(self, *near: Held | None) -> Held:
         """Elements of a new storage, which may alias the given ones."""
-        storage = Storage(next(self.clock))
+        known = [held.storage.dtype for held in near if held is not None]
+        storage = Storage(next(self.clock), known[0] if len({*known}) == 1 else None)
         for held in near:
             if held is not None:
                 _link(storage, held.storage)
@@ -273,7 +276,8 @@ class Aliases:
         def own(value: AnyValue) -> AnyValue:
             if not isinstance(value, Value) or value.held is None:
                 return _mapped(value, own)
-            storage, whole = Storage(next(self.clock)), value.held.storage
+            whole = value.held.storage
+            storage = Storage(next(self.clock), whole.dtype)
             for each in others.setdefault(whole, (whole, *whole.others)):
                 storage.others.add(each)
                 each.others.add(storage)
@@ -287,7 +291,7 @@ class Aliases:
             return shared(value)
         parts = self.parts.setdefault(whole.held.storage, {})
         if place not in parts:
-            storage = parts[place] = Storage(next(self.clock))
+            storage = parts[place] = Storage(next(self.clock), whole.held.storage.dtype)
             disjoint = {parts[p] for p in parts if _is_disjoint(place, p)}
             for each in (whole.held.storage, *whole.held.storage.others):
                 if each is not storage and each not in disjoint:

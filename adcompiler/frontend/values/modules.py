@@ -6,6 +6,7 @@ from collections.abc import Container, Mapping
 from typing import Any
 
 from adcompiler.frontend.grammar import tree
+from adcompiler.frontend.limits import MOST_PARTS
 from adcompiler.frontend.values.values import AnyValue
 from adcompiler.lazy_dataclass import dataclass
 
@@ -28,9 +29,9 @@ class ModuleValue:
 
 
 def dotted(node: tree.Expression) -> str | None:
-    """The text of a name with dots; None for any other expression."""
-    parts = []
-    while isinstance(node, tree.Attribute):
+    """The text of a name with dots; None for any other expression, also for longer chains."""
+    parts = list[str]()
+    while isinstance(node, tree.Attribute) and len(parts) < MOST_PARTS:
         parts.append(node.name)
         node = node.value
     return ".".join((node.id, *reversed(parts))) if isinstance(node, tree.Name) else None

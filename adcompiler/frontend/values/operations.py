@@ -16,6 +16,7 @@ from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.limits import INTEGER_BITS, MOST_AXES
 from adcompiler.frontend.values.aliases import Aliases
 from adcompiler.frontend.values.blame import Blame
+from adcompiler.frontend.values.integer_widths import are_single
 from adcompiler.frontend.values.open_axes import ZERO, Binders
 from adcompiler.frontend.values.sizes import Sizes, unit
 from adcompiler.frontend.values.unmasked import has_selection, unmasked
@@ -173,6 +174,7 @@ class Context:
         self.sizes = Sizes(self.binders.check, self.blame)
         self.names: dict[Node, str] = {}
         self.spans: dict[Node, Span] = {}
+        self.widths: dict[Array, np.dtype | None] = {}  # of arguments that are integers
         self.aliases = Aliases(self)
         self.stores = True  # whether the value of a name is an array of its own
         self.frame = Frame(NOTHING)  # of the current call
@@ -283,6 +285,9 @@ class Context:
         weak = [_weak_dtype(a) for a in args if not isinstance(a, Value) or a.weak]
         if not strong:
             return promote(*weak), True
+        if {"i64", "f32"} == {*strong} - {"bool"}:
+            integers = [a.element for a in args if isinstance(a, Value) and not a.weak and a.dtype == "i64"]
+            strong = ["f32"] if are_single(integers, self.widths) else strong
         common = promote(*strong)
         for dtype in weak:
             if dtype == "f64":

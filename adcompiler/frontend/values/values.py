@@ -25,10 +25,11 @@ def plain(name: str) -> str:
 
 @dataclass(slots=True, eq=False)
 class Storage:
-    """The elements of an array in memory, as in NumPy (`aliases.py`): the time of creation, possible aliases,
-    and the last store."""
+    """The elements of an array in memory, as in NumPy (`aliases.py`): the time of creation, the type that
+    stores convert to (None if the array has none of its own), possible aliases, and the last store."""
 
     born: int
+    dtype: Dtype | None = None
     others: set[Storage] = field(default_factory=set)
     store: Store | None = None
 

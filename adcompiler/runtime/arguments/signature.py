@@ -40,6 +40,8 @@ DTYPE_OF: Mapping[str, Dtype] = {
     "?": "bool", "f": "f32", "d": "f64", **dict.fromkeys("bBhHiIlLqQ", "i64"),
 }  # fmt: skip
 
+SHORT = "bBhH"  # integers of which float32 holds all
+
 
 class Handled(Exception):  # noqa: N818 (an answer rather than an error)
     """An argument, or a leaf of one, handles calls: an array of another library, or a Variable."""
@@ -218,11 +220,12 @@ def _described(parameter: Parameter, array: np.ndarray, depth: int = 0) -> tuple
         if array.dtype.names and (container := opened(array, parameter.name)) is not None:
             return _leaves(parameter, container, depth)
         raise no_number(f"the argument {parameter.name!r}", array.dtype)
+    width = array.dtype.name if array.dtype.char in SHORT else ""
     if array.dtype != NUMPY[dtype] or not array.flags.aligned:
         array = _converted(parameter, array, dtype)
     if array.ndim == 0:
-        return ArgType(dtype), array[()] if dtype != "f64" else float(array[()])
-    return _array_type(dtype, tuple([n == 1 for n in array.shape])), array
+        return ArgType(dtype, width=width), array[()] if dtype != "f64" else float(array[()])
+    return _array_type(dtype, tuple([n == 1 for n in array.shape]), width), array
 
 
 def _type_of(array: np.ndarray) -> ArgType | None:
@@ -234,8 +237,8 @@ def _type_of(array: np.ndarray) -> ArgType | None:
 
 
 @cache
-def _array_type(dtype: Dtype, ones: tuple[bool, ...]) -> ArgType:
-    return ArgType(dtype, ones)
+def _array_type(dtype: Dtype, ones: tuple[bool, ...], width: str = "") -> ArgType:
+    return ArgType(dtype, ones, width=width)
 
 
 def handles_calls(value: Any) -> bool:

@@ -178,7 +178,7 @@ MISTAKES = [
     ("concatenate((x[x > 0], x))", adc.DtypeError, "concatenate takes arrays", "reduce it"),
     ("x[x > 0].shape", adc.ParseError, "no attribute 'shape'", "len\\(x\\[mask\\]\\)"),
     ("argmax(x[x > 0])", adc.ParseError, "argmax of", "where\\(mask, x, -inf\\)"),
-    ("sum(a.T @ x[x > 0])", adc.DtypeError, "@ of an array of rank 2, and x\\[mask\\]", "where\\(mask, y, 0\\)"),
+    ("sum(a.T @ x[x > 0])", adc.DtypeError, "and x\\[mask\\]", "where\\(mask, y, 0\\)"),
     ("sum(x[x > 0], axis=1)", adc.OutOfRangeError, "axis 1", "axis"),
 ]
 

@@ -49,7 +49,6 @@ def test_derivatives(source: str) -> None:
         ("np.linalg.norm(v, v[0])", "no norm of this order", "sum(abs(x)**p)**(1 / p)"),
         ("np.concatenate((m, m), None)", "without an axis", "ravel"),
         ("np.min(v, 2 * v)", "np.min takes", "minimum(x, y)"),
-        ("np.zeros(3, int)", "zeros takes", "the type as dtype=int"),
     ],
 )
 def test_what_is_refused(source: str, cause: str, remedy: str) -> None:

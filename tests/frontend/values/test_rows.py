@@ -203,7 +203,7 @@ X = [np.ones(2), np.ones(3)]
 MISTAKES = [
     ("x", adc.DtypeError, "the result is a list of arrays", "concatenate"),
     ("x[0]", adc.DtypeError, "the result is a row", "sum\\(row\\)"),
-    ("[r**2 for r in x]", adc.DtypeError, "takes an array, not a row", "reduce each row"),
+    ("[r**2 for r in x]", adc.ShapeError, "an item of this list is a row", "reduce it"),
     ("sum(x)", adc.DtypeError, "not a list of arrays", "reduce each row"),
     ("x + 1", adc.DtypeError, "add takes numbers and arrays", "reduce each row"),
     ("sum(x[2])", adc.OutOfRangeError, "index: the axis has length 2", "be inside the axis"),
