@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
 import os
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -19,11 +16,12 @@ from adcompiler.api.numba_functions import (
     of_numba,
     why_refused,
 )
+from adcompiler.api.python_functions import CACHED, parsed, undecorated
 from adcompiler.api.surroundings import captured, meanings
 from adcompiler.errors import DtypeError, Error, FileError, MissingFileError, ParseError
 from adcompiler.frames import public
 from adcompiler.frontend.grammar.parse import parse
-from adcompiler.frontend.grammar.recovery import UNKNOWN, parse_all
+from adcompiler.frontend.grammar.recovery import UNKNOWN
 from adcompiler.frontend.grammar.tree import Module
 from adcompiler.frontend.lowering.early_checks import ANY, check, mistakes
 from adcompiler.frontend.lowering.from_sympy import closure_from_sympy, is_sympy
@@ -80,7 +78,7 @@ def compile(
     calls, strings as operands). Errors of shapes and types are raised at the call.
     """
     chosen = options(broadcasting, backend, memory, precise, save, unchecked, threads)
-    if isinstance(source, FunctionType) or of_numba(source) is not None:
+    if isinstance(source, FunctionType | CACHED) or of_numba(source) is not None:
         return _from_python(source, _names(static), chosen)
     given = _names(args) if args is not None else None
     if is_sympy(source):
@@ -221,8 +219,8 @@ def function(
 ) -> Function | Callable[[Callable[..., AnyFunction]], Function]:
     """Decorate a Python function, or one of numba: its source is compiled; Python never runs it.
 
-    Numbers and compiled functions that it uses (closures, module constants) are captured now. Options are
-    those of `compile`.
+    Numbers and functions that it uses (closures, module constants) are captured now. Python functions among
+    them are compiled too. Options are those of `compile`.
     """
     chosen = options(broadcasting, backend, memory, precise, save, unchecked, threads)
     if f is None:
@@ -232,10 +230,12 @@ def function(
 
 def _from_python(f: Any, static: Sequence[str], chosen: Options) -> Function:
     """A function from a Python function, or from one of numba."""
+    while isinstance(f, CACHED):  # a cache changes no result
+        f = f.__wrapped__
     found = of_numba(f)
     python = f if found is None else found.python
     if not isinstance(python, FunctionType):
-        remedy = why_refused(f) or "pass a string or a Python function"
+        remedy = why_refused(f) or undecorated(f) or "pass a string or a Python function"
         raise DtypeError(f"cannot compile a {type(f).__name__}", remedy=remedy)
     made = _made(_closure_of(python, found), static, chosen)
     made.__module__, made.__qualname__ = python.__module__, python.__qualname__
@@ -245,23 +245,11 @@ def _from_python(f: Any, static: Sequence[str], chosen: Options) -> Function:
 def _closure_of(f: FunctionType, found: NumbaFunction | None = None) -> Closure:
     """The definition of a Python function, with the names around it as they are now. Raises all that is wrong
     with it, and with the functions of numba that it calls, as one error."""
-    try:
-        lines, first = inspect.getsourcelines(f)
-    except (OSError, TypeError) as error:
-        raise _without_text(f, error) from None
-    above = _decorators(lines)
-    lines, first = lines[above:], first + above
-    text = textwrap.dedent("".join(lines))
-    if f.__name__ == "<lambda>":
-        raise ParseError(
-            "the source of a lambda cannot be found in its line", remedy="write a def, or pass a string"
-        )
-    indent = len(lines[0]) - len(lines[0].lstrip())
-    module, errors = parse_all(text, f.__code__.co_filename, first, indent)
+    module, name, errors = parsed(f)
     around = captured(f, module, errors)
     if errors:
         around[UNKNOWN] = ANY
-    closure = closure_of(with_defaults(module, f), f.__name__, None, around)
+    closure = closure_of(with_defaults(module, name, f), name, None, around)
     try:
         closure = with_procedures(closure, found is not None and found.kind == "jit")
     except Error as error:
@@ -271,26 +259,6 @@ def _closure_of(f: FunctionType, found: NumbaFunction | None = None) -> Closure:
     if errors:
         raise Error.together(mistakes(closure, errors))
     return closure
-
-
-def _decorators(lines: Sequence[str]) -> int:
-    """The number of lines above the `def` of a function's source: decorators may hold any Python."""
-    try:
-        definition = ast.parse(textwrap.dedent("".join(lines))).body[0]
-    except SyntaxError:
-        return 0
-    return definition.lineno - 1
-
-
-def _without_text(f: FunctionType, error: Exception) -> Error:
-    """Why the text of a function is not there."""
-    place = f.__code__.co_filename
-    typed = place.startswith("<")  # <stdin>, <string>
-    why = f"Python keeps no source of code typed at its prompt or run by exec ({place})" if typed else error
-    where = "write it in a file, a notebook or IPython" if typed else f"make sure that {place} exists"
-    return Error(
-        f"the source of {f.__name__} cannot be read: {why}", remedy=f"{where}; or pass adc.compile the text"
-    )
 
 
 def _made(closure: Closure, static: Sequence[str], chosen: Options) -> SourceFunction:

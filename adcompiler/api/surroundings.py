@@ -10,13 +10,20 @@ import builtins
 import sys
 from collections.abc import Collection, Mapping
 from functools import partial
-from types import CodeType, FunctionType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from adcompiler.api.function import Function, SourceFunction
 from adcompiler.api.numba_functions import compiled_once, is_prange, of_numba, why_refused
+from adcompiler.api.python_functions import (
+    CACHED,
+    LIBRARIES,
+    compiled_plain,
+    is_plain,
+    objects_around,
+)
 from adcompiler.api.transforms import Gradient
 from adcompiler.errors import Error
 from adcompiler.frontend.grammar import tree
@@ -24,7 +31,7 @@ from adcompiler.frontend.indexing.iterables import ITERATORS, RANGE
 from adcompiler.frontend.library.builtins import BUILTINS, CONSTANTS, JOINS, PREFIXES, function_value
 from adcompiler.frontend.library.functionals import gradient_of
 from adcompiler.frontend.library.numpy_names import function_of
-from adcompiler.frontend.library.objects import distribution, name_of, of_object
+from adcompiler.frontend.library.objects import UNCHANGED, distribution, is_neutral, name_of, of_object
 from adcompiler.frontend.library.suggestions import elsewhere
 from adcompiler.frontend.lowering.early_checks import ANY
 from adcompiler.frontend.values.modules import ModuleValue, dotted
@@ -37,32 +44,20 @@ REFUSED = FunctionValue("refused", (), lambda *_: ANY)  # a function with errors
 USUAL = {"np": "numpy", "nb": "numba", "adc": "adcompiler", "jnp": "jax.numpy", "special": "scipy.special",
          "stats": "scipy.stats"}  # fmt: skip
 ABSENT, INSIDE = object(), object()
-# Libraries whose functions have no source in the language.
-LIBRARIES = frozenset(("numpy", "scipy", "jax", "torch", "autograd", "cupy", "sympy", "numba"))
 CALLABLE = "write a function with that body, decorated with @adc.function"
 
 
 def captured(f: FunctionType, module: tree.Module, errors: list[Error]) -> dict[str, Any]:
     """The numbers, functions and modules among the names that `f` uses; `errors` takes what is wrong with
-    functions of numba."""
-    cells = {
-        name: cell.cell_contents
-        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True)
-        if _filled(cell)
-    }
-    seen: Mapping[str, Any] = {
-        **{n: f.__globals__[n] for n in _names_used(f.__code__) if n in f.__globals__},
-        **cells,
-    }
-    around = {n: v for n, v in seen.items() if v is not f and getattr(v, "__wrapped__", None) is not f}
-    return meanings(around, module, errors)
+    other functions."""
+    return meanings(objects_around(f), module, errors)
 
 
 def meanings(
     seen: Mapping[str, Any], module: tree.Module, errors: list[Error] | None = None
 ) -> dict[str, Any]:
-    """The values of the captured names that a module reads. With `errors`, functions of numba that are
-    wrong are added to them instead of raised."""
+    """The values of the captured names that a module reads. With `errors`, what is wrong with functions
+    is added to them instead of raised."""
     read = _Reads(module)
     found: dict[str, Any] = {}
     for name, value in seen.items():
@@ -149,12 +144,6 @@ def _what(value: Any) -> str:
     return f"the module {value.__name__}" if known is None else f"scipy.stats.{known}, a distribution"
 
 
-def _names_used(code: CodeType) -> list[str]:
-    """The global names in a function's code, and in that of the comprehensions and functions inside."""
-    codes = postorder([code], lambda c: [k for k in c.co_consts if isinstance(k, CodeType)])
-    return [name for c in codes for name in c.co_names]
-
-
 def _meaning(name: str, value: Any, errors: list[Error] | None, last: str = "") -> Any:
     """What a name from the surrounding program is in the language."""
     match value:
@@ -180,8 +169,12 @@ def _meaning(name: str, value: Any, errors: list[Error] | None, last: str = "") 
             return Foreign(
                 "a function made by a transform", "only functions with a source can be called here"
             )
-        case _ if of_numba(value) is not None:
+        case _ if is_plain(value) or of_numba(value) is not None:
             return _compiled(value, errors)
+        case _ if isinstance(value, CACHED):
+            return _meaning(name, value.__wrapped__, errors)
+        case _ if value is not None and is_neutral(value):
+            return UNCHANGED
         case _ if is_prange(value):
             return RANGE
     known = {found.name: found for found in of_object(value)}
@@ -193,7 +186,9 @@ def _meaning(name: str, value: Any, errors: list[Error] | None, last: str = "") 
 def _compiled(value: Any, errors: list[Error] | None) -> Any:
     """The definition of another function; its errors are added to `errors`."""
     try:
-        return compiled_once(value)._closure
+        made = compiled_plain(value) if is_plain(value) else compiled_once(value)
+        closure: Closure = made._closure
+        return closure
     except Error as error:
         if errors is None:
             raise
@@ -206,16 +201,12 @@ def _unknown(name: str, value: Any) -> Foreign:
     kind, remedy = type(value), why_refused(value)
     own = kind.__module__ in ("builtins", "__main__")
     what = f"a {kind.__name__ if own else f'{kind.__module__}.{kind.__name__}'} from the surrounding program"
-    if isinstance(value, FunctionType) and not value.__module__.startswith("adcompiler."):
-        library = value.__module__.partition(".")[0] in LIBRARIES
-        what = f"{name_of(value)}" if library else "a plain Python function"
-        return Foreign(what, elsewhere(what) if library else f"decorate {name} with @adc.function")
     if remedy is None and isinstance(value, partial):
         remedy = "write a function that passes all arguments, and decorate it with @adc.function"
     elif remedy is None and callable(value):
-        real = name_of(value)
-        what = what if real is None else real
-        remedy = CALLABLE if real is None else elsewhere(real)
+        real = name_of(value) or ""
+        known = real.partition(".")[0] in (*LIBRARIES, *sys.stdlib_module_names)
+        what, remedy = (real, elsewhere(real)) if known else (what, CALLABLE)
     return Foreign(what, remedy or f"make {name} a parameter")
 
 
@@ -232,11 +223,3 @@ def _is_of_numbers(value: list[Any]) -> bool:
         return np.asarray(value).dtype.kind in "biuf"
     except ValueError:  # rows that differ in length
         return False
-
-
-def _filled(cell: Any) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018
-    except ValueError:
-        return False
-    return True

@@ -9,6 +9,7 @@ from typing import Any
 from adcompiler.ad.programs.split import value_and_grad as joint
 from adcompiler.api.function import Function
 from adcompiler.api.numba_functions import compiled_once, of_numba, why_refused
+from adcompiler.api.python_functions import CACHED, compiled_plain, is_plain, undecorated
 from adcompiler.errors import DtypeError, ShapeError
 from adcompiler.frames import public
 from adcompiler.frontend.lowering.program import Lowered
@@ -27,16 +28,18 @@ from adcompiler.runtime.programs.integer_lists import typed
 
 
 def compiled(what: str, f: Any) -> Function:
-    """A compiled function, the argument of `what`: `f`, or the one of a function of numba; DtypeError for
-    anything else."""
+    """A compiled function, the argument of `what`: `f`, or that of a Python function or one of numba;
+    DtypeError for anything else."""
     if isinstance(f, Function):
         return f
-    if of_numba(f) is not None:
-        found: Function = compiled_once(f)
+    if isinstance(f, CACHED):
+        return compiled(what, f.__wrapped__)
+    if is_plain(f) or of_numba(f) is not None:
+        found: Function = compiled_plain(f) if is_plain(f) else compiled_once(f)
         return found
     raise DtypeError(
         f"{what} takes a compiled function, not a {type(f).__name__}",
-        remedy=why_refused(f) or "compile it: adc.compile(text), or @adc.function before a def",
+        remedy=why_refused(f) or undecorated(f) or "pass a Python function, or adc.compile(text)",
     )
 
 

@@ -338,7 +338,7 @@ def test_refused_models():
     with pytest.raises(adc.ShapeError, match=r"f returns an array of shape \(23,\), but a fit has 24 points"):
         adc.fit.batch(short, X, Y, 1.0)
     with pytest.raises(adc.DtypeError, match="takes a compiled function"):
-        adc.fit.batch(lambda x, a: a * x, X, Y, 1.0)
+        adc.fit.batch(len, X, Y, 1.0)
     with pytest.raises(adc.DtypeError, match="made from another function"):
         adc.fit.batch(adc.vmap(decay, in_axes=(0, None, None, None)), X, Y)
     with pytest.raises(adc.LimitError, match="a fit has 20 parameters"):

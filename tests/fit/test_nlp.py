@@ -230,7 +230,7 @@ X = np.ones(2)
 @pytest.mark.parametrize(
     ("call", "cause"),
     [
-        (lambda: adc.nlp(lambda x: x), "nlp takes a compiled function"),
+        (lambda: adc.nlp(len), "nlp takes a compiled function"),
         (lambda: adc.nlp(adc.grad(F)), "made by a transform"),
         (lambda: adc.nlp(F, G, "z"), "no function of the problem has a parameter 'z'"),
         (lambda: adc.nlp(F, G, ()), "wrt is empty"),

@@ -242,6 +242,7 @@ class Def(Statement):
     parameters: tuple[Parameter, ...]
     body: tuple[Statement, ...]
     docstring: str | None
+    decorators: tuple[Expression, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

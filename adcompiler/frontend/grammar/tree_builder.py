@@ -7,7 +7,7 @@ part to its last. A part is a token, a node, or the tuple of statements of a lin
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -46,6 +46,13 @@ def _statements(parts: Parts) -> tuple[tree.Statement, ...]:
     """All statements among the parts, in order; those of a line come as a tuple."""
     lines = (part if isinstance(part, tuple) else (part,) for part in parts)
     return tuple(part for line in lines for part in line if isinstance(part, tree.Statement))
+
+
+@dataclass(frozen=True)
+class _Decorator:
+    """What stands behind the @ above a def."""
+
+    expression: tree.Expression
 
 
 class Builder:
@@ -217,8 +224,8 @@ class Builder:
         failed = tree.Unary(test.span, "not", test)
         return tree.If(span, failed, (tree.Raise(span, "AssertionError", message),), ())
 
-    def decorator(self, parts: Parts) -> None:
-        """Decorators in a function's source are ignored."""
+    def decorator(self, parts: Parts) -> _Decorator:
+        return _Decorator(parts[1])
 
     def parameter(self, parts: Parts) -> tree.Parameter:
         given = {part.type: after for part, after in pairwise(parts) if isinstance(part, Token)}
@@ -229,7 +236,8 @@ class Builder:
         return self.read_quoted(parts[0])
 
     def definition(self, parts: Parts) -> tree.Def:
-        parts = [part for part in parts if part is not None]  # the decorators
+        decorators = tuple(part.expression for part in parts if isinstance(part, _Decorator))
+        parts = parts[len(decorators) :]
         parameters = tuple(part for part in parts if isinstance(part, tree.Parameter))
         seen: set[str] = set()
         for parameter in parameters:
@@ -244,7 +252,8 @@ class Builder:
         if stray := outside((*body,)):
             cause = f"'{stray.word}' is outside a loop"
             raise Fault(stray.span, cause, "move it into a for or while loop")
-        return tree.Def(between(parts), literals.identifier(parts[1].value), parameters, body, docstring)
+        name = literals.identifier(parts[1].value)
+        return tree.Def(between(parts), name, parameters, body, docstring, decorators)
 
     def branch(self, parts: Parts) -> tree.If:
         otherwise = parts[4] if len(parts) > 4 else ()

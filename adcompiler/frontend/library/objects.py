@@ -13,6 +13,7 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from adcompiler.errors import ParseError, Span
+from adcompiler.frontend.grammar import tree
 from adcompiler.frontend.library.builtins import (
     BUILTINS,
     FUNCTIONALS,
@@ -25,6 +26,7 @@ from adcompiler.frontend.library.conversions import CONVERSIONS, DTYPES
 from adcompiler.frontend.library.distributions import DISTRIBUTIONS
 from adcompiler.frontend.library.numpy_names import function_of
 from adcompiler.frontend.values.builtin_arguments import Builtin
+from adcompiler.frontend.values.modules import dotted, part_of
 from adcompiler.frontend.values.operations import Context
 from adcompiler.frontend.values.values import AnyValue, FunctionValue
 
@@ -112,13 +114,57 @@ def distribution(value: Any) -> str | None:
     return name if known and getattr(stats, str(name), None) is value else None
 
 
+# -- decorators ----------------------------------------------------------------------------------------
+
+
+def _above_a_def(context: Context, args: list[Any], keywords: dict[str, Any], span: Span) -> AnyValue:
+    context.fail(ParseError, "a decorator is not a function here", span, "write it above a def")
+
+
+UNCHANGED = FunctionValue("decorator", (), _above_a_def)  # a decorator that leaves the function as it is
+NEUTRAL = {
+    "adcompiler": ("function",),
+    "numba": ("njit", "jit"),
+    "functools": ("cache", "lru_cache", "wraps"),
+}
+AS_TEXT = frozenset(
+    f"{prefix}{name}"
+    for prefixes, names in (
+        (("", "adc.", "adcompiler."), ("function",)),
+        (("", "nb.", "numba."), ("njit", "jit")),
+        (("", "functools."), ("cache", "lru_cache", "wraps")),
+    )
+    for prefix in prefixes
+    for name in names
+)
+
+
+def is_neutral(value: Any) -> bool:
+    """Whether an object is a decorator that leaves the results of a function as they are."""
+    return any(
+        getattr(sys.modules.get(module), name, None) is value
+        for module, names in NEUTRAL.items()
+        for name in names
+    )
+
+
+def changes_nothing(decorator: tree.Expression, scope: Mapping[str, AnyValue]) -> bool:
+    """Whether a decorator, or the call of one, leaves the results of a function as they are."""
+    node = decorator.function if isinstance(decorator, tree.Call) else decorator
+    text = dotted(node) or ""
+    root = text.partition(".")[0]
+    if root in scope:
+        return (scope[root] if isinstance(node, tree.Name) else part_of(node, scope)) is UNCHANGED
+    return text in AS_TEXT
+
+
 def name_of(value: Any) -> str | None:
     """The name of an object with its module, such as `numpy.frexp`; None for an object without one."""
     name = getattr(value, "__name__", None)
     if isinstance(value, ModuleType) or not isinstance(name, str):
         return name
     home = getattr(value, "__module__", None)
-    places = (m for m in (*PREFIX_OF, home, "scipy.stats") if isinstance(m, str))
+    places = (m for m in (*PREFIX_OF, home, "adcompiler", "scipy.stats") if isinstance(m, str))
     public = next((m for m in places if getattr(sys.modules.get(m), name, None) is value), None)
     if public is not None:
         return f"{public}.{name}"

@@ -28,6 +28,7 @@ from adcompiler.frontend.values.sizes import Constraint, settle
 from adcompiler.frontend.values.values import (
     AnyValue,
     Closure,
+    FunctionValue,
     Value,
     as_array,
     describe,
@@ -323,9 +324,23 @@ def closure_of(
             source=source,
             span=definition.span,
         )
-    closure = scope[definition.name]
-    assert isinstance(closure, Closure)
-    return closure
+    return calling(definition, scope[definition.name], source)
+
+
+def calling(definition: tree.Def, value: AnyValue, source: Source) -> Closure:
+    """What the decorators of a definition made of it, as a definition; others are unchanged."""
+    if isinstance(value, Closure):
+        return value
+    if not isinstance(value, FunctionValue) or not value.parameters:
+        cause = f"the decorators of {definition.name} make {describe(value)} of it"
+        remedy = "call the other function in a def of its own"
+        raise ParseError(cause, remedy=remedy, source=source, span=definition.decorators[0].span)
+    span, inner = definition.span, f"def {definition.name}"
+    names = tuple(tree.Name(span, name) for name in value.parameters)
+    call = tree.Call(span, tree.Name(span, inner), names, ())
+    parameters = tuple(tree.Parameter(span, name, None) for name in value.parameters)
+    made = tree.Def(span, definition.name, parameters, (tree.Return(span, call),), definition.docstring)
+    return Closure(made, {inner: value}, source)
 
 
 def without_refused_lengths(func: Func) -> Func:

@@ -19,6 +19,7 @@ from adcompiler.frontend.indexing.sequences import is_display
 from adcompiler.frontend.indexing.stored_types import as_updated
 from adcompiler.frontend.indexing.subscripts import READ, stored
 from adcompiler.frontend.library.builtins import VIEWS
+from adcompiler.frontend.library.objects import changes_nothing
 from adcompiler.frontend.library.suggestions import alone
 from adcompiler.frontend.limits import (
     CALL_DEPTH,
@@ -674,11 +675,17 @@ def stored_name(context: Context, target: tree.Subscript) -> tree.Name:
     context.fail(ParseError, "only elements of a name can be assigned", target.span, "name it first")
 
 
-def defined(context: Context, statement: tree.Def, scope: Scope) -> Closure:
-    """The function that a nested definition makes."""
+def defined(context: Context, statement: tree.Def, scope: Scope) -> AnyValue:
+    """The function that a nested definition makes, after its decorators."""
     assert context.source is not None
     defaults = {p.name: default(context, p, scope) for p in statement.parameters if p.default}
-    return Closure(statement, context.frame, context.source, defaults=defaults)
+    value: AnyValue = Closure(statement, context.frame, context.source, defaults=defaults)
+    for decorator in reversed(statement.decorators):
+        if not changes_nothing(decorator, scope):
+            name = tree.Name(decorator.span, f"def {statement.name}")
+            call = tree.Call(decorator.span, decorator, (name,), ())
+            value = context.expression(call, {**scope, name.id: value})
+    return value
 
 
 def default(context: Context, parameter: tree.Parameter, scope: Scope) -> AnyValue:

@@ -18,17 +18,16 @@ from adcompiler.runtime.arguments.signature import DTYPE_OF
 from adcompiler.runtime.limits import MOST_CONSTANTS
 
 
-def with_defaults(module: tree.Module, f: FunctionType) -> tree.Module:
-    """A module whose definition of `f` has the defaults that Python has computed.
+def with_defaults(module: tree.Module, called: str, f: FunctionType) -> tree.Module:
+    """A module whose definition of `f`, under the name `called`, has the defaults that Python has computed.
 
     Raises DtypeError for one that is not a number, text, None, small array, or tuple or list of these.
     """
-    values = {
-        name: p.default for name, p in inspect.signature(f).parameters.items() if p.default is not p.empty
-    }
+    parameters = inspect.signature(f, follow_wrapped=False).parameters.items()
+    values = {name: p.default for name, p in parameters if p.default is not p.empty}
 
     def given(statement: tree.Statement) -> tree.Statement:
-        if not isinstance(statement, tree.Def) or statement.name != f.__name__:
+        if not isinstance(statement, tree.Def) or statement.name != called:
             return statement
         return replace(statement, parameters=tuple(map(parameter, statement.parameters)))
 

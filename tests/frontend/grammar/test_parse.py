@@ -128,7 +128,8 @@ def pythons(node: Any, places: list[Any]) -> Any:
         case ast.FunctionDef():
             docstring = ast.get_docstring(node, clean=False)
             body = node.body[1:] if docstring else node.body
-            return "def", node.name, below(*node.args.args), below(*body), docstring
+            parameters, decorators = below(*node.args.args), below(*node.decorator_list)
+            return "def", node.name, parameters, below(*body), docstring, decorators
         case ast.arg(annotation=ast.Constant(value=str(quoted))):
             return "parameter", node.arg, pythons(ast.parse(quoted, mode="eval").body, [])
         case ast.arg():
