@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import field
 
 from adcompiler.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of source text; lines and columns count from 1, the end column is exclusive."""
+    """A stretch of source text; lines and columns count from 1, the end column is exclusive. In a program it
+    has its `source` if that is not the program's own, but of a function that it calls."""
 
     line: int
     column: int
     end_line: int
     end_column: int
+    source: Source | None = field(default=None, compare=False, repr=False)
 
     def to(self, other: Span) -> Span:
         """The span from the start of this one to the end of `other`."""
@@ -30,12 +33,20 @@ class Source:
     first_line: int = 1
     indent: int = 0
 
+    def of(self, span: Span | None) -> Source:
+        """The source in which a span of a program stands, which this is the source of."""
+        return self if span is None or span.source is None else span.source
+
     def at(self, span: Span) -> tuple[int, int]:
         """The line of the file, and the column in it, at which a span begins."""
+        if self.of(span) is not self:
+            return self.of(span).at(span)
         return span.line + self.first_line - 1, span.column + self.indent
 
     def text_of(self, span: Span) -> str:
         """What stands at a span, in one line."""
+        if self.of(span) is not self:
+            return self.of(span).text_of(span)
         lines = self.text.split("\n")[span.line - 1 : span.end_line]
         if lines:
             lines[-1] = lines[-1][: span.end_column - 1]
@@ -44,6 +55,8 @@ class Source:
 
     def excerpt(self, span: Span) -> str:
         """The line of `span` with a caret under it; long lines are cut around the caret."""
+        if self.of(span) is not self:
+            return self.of(span).excerpt(span)
         lines = self.text.split("\n")
         if not 0 < span.line <= len(lines):
             return ""  # the place is the end of the text
@@ -77,6 +90,7 @@ class Error(Exception):
         self.column: int | None = None
         text, where = cause, ""
         if source is not None and span is not None:
+            source = source.of(span)
             self.file = source.name
             self.line, self.column = source.at(span)
             where = f"{self.file}:{self.line}:{self.column}: "

@@ -121,6 +121,7 @@ def check_report(
     if isinstance(order, bool) or order not in (1, 2):
         raise Error(f"check_grad of order {order!r}", remedy="use 1 or 2")
     f = compiled("check_grad", f)
+    f = f._by_floats(f._canonical(wrt))
     check = _Check(f, args, wrt, rtol, np.random.default_rng(seed))
     with showing(f"checking {f.__name__}"):
         check.gradient()

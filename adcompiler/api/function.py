@@ -325,7 +325,7 @@ class SourceFunction(Function):
     _closure: Closure
 
     def __init__(self, closure: Closure, static: Sequence[str], options: Options) -> None:
-        parameters = parameters_of(closure.definition, static, closure.defaults)
+        parameters = parameters_of(closure.definition, static, closure.defaults, closure.counts)
         super().__init__(closure.name, parameters, options.backend)
         self._closure, self._options, self._save = closure, options, options.save
         if options.strict:

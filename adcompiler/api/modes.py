@@ -171,6 +171,8 @@ def directed(
     where it is zero."""
     args = f._in_order(args)
     directions = (*directions, *[None] * (len(args) - len(directions)))
+    triples = zip(f._parameters, args, directions, strict=True)
+    args = tuple(float(a) if p.numba and d is not None and type(a) is int else a for p, a, d in triples)
     call = _described(f, args)
     wrt = f._positions(tuple(k for k, d in enumerate(directions) if d is not None), call.types)
     check_tangents(f._parameters, call.types, call.values, directions)
@@ -220,8 +222,8 @@ def product(f: Function, wrt: Any = None) -> Tangent:
 def _multiplied(gradient: Gradient, args: Sequence[Any], v: Any) -> Any:
     """The Hessian of a function, whose gradient this is, times `v`; of a module, so that it pickles."""
     args = as_tuple("hvp", "args", args)
-    args = gradient._of._in_order(args)
-    directions = directions_of(gradient, _described(gradient._of, args).types, v)
+    args = gradient._in_order(args)
+    directions = directions_of(gradient, _described(gradient, args).types, v)
     return _pushed(gradient, args, [directions.get(k) for k in range(len(args))], with_value=False)
 
 

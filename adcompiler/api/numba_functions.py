@@ -42,12 +42,14 @@ class NumbaFunction:
 
     types   the types of the arguments, as numba prints them, if the decorator was given one signature
     layout  the layout of a generalised ufunc, such as "(n),(n)->()"
+    counts  whether numba compiles it for the types of each call, so that Python ints are integers
     """
 
     python: FunctionType
     kind: str
     types: tuple[Any, ...] = ()
     layout: str = ""
+    counts: bool = False
 
 
 def of_numba(value: Any) -> NumbaFunction | None:
@@ -58,7 +60,8 @@ def of_numba(value: Any) -> NumbaFunction | None:
     if kind is None or not isinstance(python, FunctionType):
         return None
     layout = value.signature if kind == "guvectorize" else ""
-    return NumbaFunction(python, kind, _types(value) if kind == "jit" else (), layout)
+    fixed = not getattr(value, "_can_compile", False) if kind == "jit" else getattr(value, "_frozen", True)
+    return NumbaFunction(python, kind, _types(value) if kind == "jit" else (), layout, not fixed)
 
 
 def _types(value: Any) -> tuple[Any, ...]:
@@ -102,7 +105,8 @@ def fitted(found: NumbaFunction, closure: Closure) -> Closure:
     """The definition of a function of numba, for the arguments that numba's function takes. As numba does, it
     reads no annotations."""
     parameters = tuple(replace(p, annotation=None) for p in closure.definition.parameters)
-    closure = replace(closure, definition=replace(closure.definition, parameters=parameters))
+    definition = replace(closure.definition, parameters=parameters)
+    closure = replace(closure, definition=definition, counts=found.counts)
     match found.kind:
         case "vectorize":
             return replace(closure, core=(0,) * len(closure.definition.parameters))

@@ -57,6 +57,7 @@ class Derived(Function):
 
     def __init__(self, of: Function, wrt: Any, name: str, more: Sequence[str] = ()) -> None:
         of = compiled(name, of)
+        of = of._by_floats(of._canonical(wrt))
         fresh = distinct(more, of._names)
         parameters = (*of._parameters, *(Parameter(n, False, False) for n in fresh))
         super().__init__(f"{name}({of.__name__})", parameters, of._backend)

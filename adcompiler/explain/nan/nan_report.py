@@ -124,7 +124,8 @@ class Finding:
         head, line, column = self.head, None, None
         if self.source is not None and self.span is not None:
             line, column = self.source.at(self.span)
-            head = f"{self.source.name}:{line}:{column}: {head}\n{self.source.excerpt(self.span)}".rstrip()
+            source = self.source.of(self.span)
+            head = f"{source.name}:{line}:{column}: {head}\n{source.excerpt(self.span)}".rstrip()
         listed = self.operands if self.listed else ()
         lines = [
             head,
@@ -139,7 +140,7 @@ class Finding:
             phase=self.phase,
             operation=self.operation,
             value=float(self.value),
-            source=None if self.source is None else self.source.name,
+            source=None if self.source is None else self.source.of(self.span).name,
             line=line,
             column=column,
             span=self.span,

@@ -595,10 +595,11 @@ class Lowering(Context):
             self.fail(
                 LimitError, f"calls nest deeper than {CALL_DEPTH}", span, "recursion must end at compile time"
             )
-        caller = self.source, self.body, self.within, self.frame
+        caller = self.source, self.body, self.within, self.frame, self.blame.source
         if self.calls:
             self.within = (*self.within, Within("call", self.source, self.blame.place(span)))
         self.source = closure.source
+        self.blame.source = None if closure.source is self.own_source else closure.source
         self.body = (*closure.definition.parameters, *closure.definition.body)
         self.calls += 1
         try:
@@ -608,7 +609,7 @@ class Lowering(Context):
             returned = self.block(closure.definition.body, scope)
         finally:
             self.calls -= 1
-            self.source, self.body, self.within, self.frame = caller
+            self.source, self.body, self.within, self.frame, self.blame.source = caller
         if returned is NEVER:
             return nan
         if returned is not None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import overload
 
-from adcompiler.errors import Span
+from adcompiler.errors import Source, Span
 
 
 class Blame:
@@ -18,6 +19,7 @@ class Blame:
     def __init__(self) -> None:
         self.name = ""
         self.span: Span | None = None
+        self.source: Source | None = None  # of the definition that is being lowered, if not the program's own
 
     @property
     def elsewhere(self) -> bool:
@@ -41,7 +43,10 @@ class Blame:
     def place(self, span: Span | None) -> Span | None: ...
     def place(self, span: Span | None) -> Span | None:
         """The place to report for code at `span`."""
-        return span if self.span is None else self.span
+        found = span if self.span is None else self.span
+        if self.source is None or found is None or found.source is not None:
+            return found
+        return replace(found, source=self.source)
 
     def cause(self, text: str) -> str:
         """A message about code that is being lowered."""

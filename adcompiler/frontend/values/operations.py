@@ -169,6 +169,7 @@ class Context:
 
     def __init__(self, source: Source | None, calculus: Calculus | None = None) -> None:
         self.source, self.calculus = source, calculus
+        self.own_source = source  # of the program; `source` is that of the definition being lowered
         self.blame = Blame()
         self.binders = Binders(self.blame)
         self.sizes = Sizes(self.binders.check, self.blame)

@@ -121,6 +121,7 @@ class Closure:
     core: tuple[int, ...] | None = None  # for a ufunc: axes of each argument that the body takes
     results: int = 1  # for a ufunc
     stores: tuple[str, ...] = ()  # of a function that returns what it stores in these parameters
+    counts: bool = False  # whether Python ints are integers as arguments, as for functions of numba
 
     @property
     def name(self) -> str:

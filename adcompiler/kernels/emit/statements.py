@@ -148,7 +148,7 @@ class Statements:
         """Add the source line that a statement computes as a comment, once per function."""
         span, source = self.func.spans.get(node), self.func.source
         if span is not None and source is not None:
-            lines = source.text.splitlines()
+            lines = source.of(span).text.splitlines()
             if 0 < span.line <= len(lines):
                 line = "".join(c if c.isprintable() else " " for c in lines[span.line - 1]).strip()
                 if line not in writer.noted:

@@ -59,7 +59,8 @@ class Parameter:
     """One parameter: `integer` if its annotation makes Python ints integers, `floating` if it makes them
     floats in lists too, `counting` if the program may need an integer for it, `device` if its arrays may be
     on a CUDA device, `rows` if a list of many equal structs is one struct of arrays, `hooked` if values that
-    handle calls themselves raise `Handled`."""
+    handle calls themselves raise `Handled`, `numba` if Python ints are integers because numba has them so,
+    unless it is differentiated."""
 
     name: str
     static: bool
@@ -71,22 +72,29 @@ class Parameter:
     ragged: RowType | None = None
     counting: bool = False
     hooked: bool = False
+    numba: bool = False
+
+    @property
+    def as_float(self) -> Parameter:
+        """The parameter if it is differentiated."""
+        return replace(self, integer=False, numba=False) if self.numba else self
 
 
 def parameters_of(
-    definition: tree.Def, static: Sequence[str], defaults: Mapping[str, Any]
+    definition: tree.Def, static: Sequence[str], defaults: Mapping[str, Any], numba: bool = False
 ) -> tuple[Parameter, ...]:
-    """The parameters of a definition."""
+    """The parameters of a definition; with `numba`, Python ints are integers where annotations do not say."""
     counts = counting(definition)
     return tuple(
         Parameter(
             p.name,
             p.name in static or is_static(p),
-            integer=(kind := declared(p)) is not None and not is_float(kind.dtype),
+            integer=numba if (kind := declared(p)) is None else not is_float(kind.dtype),
             floating=kind is not None and is_float(kind.dtype),
             default=_as_argument(defaults[p.name]) if p.name in defaults else REQUIRED,
             ragged=annotated(p.annotation),
             counting=kind is None and p.name in counts,
+            numba=numba and kind is None,
         )
         for p in definition.parameters
     )
@@ -203,9 +211,21 @@ def _of_list(parameter: Parameter, value: Any) -> tuple[ArgType, Any]:
     if array.size and array.dtype.kind not in "iu":
         return _described(parameter, array)
     if parameter.floating or (array.dtype.kind == "u" and not parameter.integer):
-        return _described(parameter, array.astype(float))
+        return _described(parameter, floats(array))
     kind, found = _described(parameter, array.astype(np.int64, copy=False))
     return (kind if parameter.integer else replace(kind, weak=True, open=True)), found
+
+
+def floats(array: np.ndarray) -> np.ndarray:
+    """The integers of a list as floats, which hold them exactly."""
+    found = array.astype(float)
+    large = np.abs(found) >= LIMIT
+    if large.any() and any(int(f) != n for f, n in zip(found[large], array[large], strict=True)):
+        raise DtypeError(
+            "a list has integers beyond 2**53, which floats would round",
+            remedy="pass floats if that does not matter, or an array: np.array(x)",
+        )
+    return found
 
 
 def _described(parameter: Parameter, array: np.ndarray, depth: int = 0) -> tuple[Any, Any]:
@@ -291,7 +311,8 @@ def _leaves(parameter: Parameter, container: Container, depth: int) -> tuple[Con
         if part is None or type(part) is str:
             types.append(Static(part))
             continue
-        name, integer = parameter.name + container.path(key), container.integer(key)
+        name = parameter.name + container.path(key)
+        integer = container.integer(key) or parameter.numba
         leaf = Parameter(name, False, integer, parameter.device, rows=parameter.rows, hooked=parameter.hooked)
         kind, value = describe(leaf, part, depth + 1)
         types.append(kind)
@@ -306,7 +327,7 @@ def _array(parameter: Parameter, value: Any) -> np.ndarray:
     try:
         array = np.asarray(given)
         if array.dtype == object and isinstance(value, list) and not parameter.integer:
-            array = array.astype(float)  # integers beyond int64
+            array = floats(array)  # integers beyond int64
     except (ValueError, TypeError, OverflowError, RuntimeError) as error:
         raise DtypeError(
             f"the argument {parameter.name!r} is not an array: {error}", remedy="pass numbers or arrays"
@@ -343,12 +364,13 @@ def _int64(parameter: Parameter, value: int) -> int:
 
 
 def _float(parameter: Parameter, value: int) -> float:
-    try:
+    """A Python int as a float, which holds it exactly."""
+    if -LIMIT <= value <= LIMIT:
         return float(value)
-    except OverflowError as error:
-        raise DtypeError(
-            f"the argument {parameter.name!r} does not fit float64", remedy="pass a smaller number"
-        ) from error
+    raise DtypeError(
+        f"the argument {parameter.name!r} is an integer beyond 2**53, which a float would round",
+        remedy=f"pass a float if that does not matter; for an integer annotate it, {parameter.name}: int",
+    )
 
 
 def _known(parameter: Parameter, value: Any) -> Any:

@@ -22,6 +22,7 @@ from adcompiler.pytree.kinds import ArgType, Types
 from adcompiler.pytree.structures import arrays_in
 from adcompiler.pytree.trees import map_leaves
 from adcompiler.runtime.arguments import struct_arrays
+from adcompiler.runtime.arguments.signature import floats
 
 FLOATS: Dtype = "f64"
 INTEGERS: Dtype = "i64"
@@ -118,4 +119,4 @@ def _as_float(value: Any) -> Any:
     """A value of an argument that is a float: Python's integers, and arrays of integers, are converted."""
     if type(value) is int:
         return float(value)
-    return value.astype(float) if isinstance(value, np.ndarray) and value.dtype.kind == "i" else value
+    return floats(value) if isinstance(value, np.ndarray) and value.dtype.kind == "i" else value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -24,6 +25,7 @@ from adcompiler.runtime.programs.splitting import PARTIALS, Save, SplitFunction,
 from adcompiler.runtime.programs.wrt import canonical, inputs_of, positions
 
 T = TypeVar("T")
+F = TypeVar("F", bound="Traceable")
 
 
 class Traceable:
@@ -137,6 +139,20 @@ class Traceable:
         found: T = self._memo.made(key, make)
         return found
 
+    def _by_floats(self: F, wrt: Any) -> F:
+        """This function, or one for which Python ints are floats where `wrt` names the parameter: those of
+        numba's functions are integers otherwise."""
+        chosen = wrt if isinstance(wrt, tuple) else (wrt,)
+        ks = tuple(k for k, p in enumerate(self._parameters) if p.numba and k in chosen)
+        return self._derived(("floats", ks), lambda: self._with_floats(ks)) if ks else self
+
+    def _with_floats(self: F, positions: Sequence[int]) -> F:
+        made: F = copy(self)
+        pairs = enumerate(self._parameters)
+        made._parameters = tuple(p.as_float if k in positions else p for k, p in pairs)
+        made._forget()
+        return made
+
     @property
     def _names(self) -> list[str]:
         """The names of the parameters."""
@@ -177,4 +193,5 @@ class Traceable:
         """
         chosen = self._canonical(wrt)
         kept = self._save if save is None else checked_save(save)
-        return self._splits.made((chosen, kept), lambda: SplitFunction(self, chosen, kept))
+        of = self._by_floats(chosen)
+        return self._splits.made((chosen, kept), lambda: SplitFunction(of, chosen, kept))

@@ -141,7 +141,7 @@ def _spans(end: End, func: Func) -> list[Span]:
 
 def _at(source: Source, span: Span) -> str:
     line, column = source.at(span)
-    return f"{source.name}:{line}:{column}"
+    return f"{source.of(span).name}:{line}:{column}"
 
 
 # -- what is not read --------------------------------------------------------------------------

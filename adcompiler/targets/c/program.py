@@ -173,6 +173,6 @@ def _check_lengths(kernel: Kernel, allocated: Sequence[Allocation]) -> None:
 
 def _is_loop(source: Source | None, span: Span | None) -> bool:
     """Whether a loop of the program stands at a place, and not a function that has one."""
-    lines = [] if source is None or span is None else source.text.split("\n")
+    lines = [] if source is None or span is None else source.of(span).text.split("\n")
     text = lines[span.line - 1][span.column - 1 :] if span is not None and len(lines) >= span.line else ""
     return text.startswith(("for ", "while "))
