@@ -106,7 +106,8 @@ def fitted(found: NumbaFunction, closure: Closure) -> Closure:
     reads no annotations."""
     parameters = tuple(replace(p, annotation=None) for p in closure.definition.parameters)
     definition = replace(closure.definition, parameters=parameters)
-    closure = replace(closure, definition=definition, counts=found.counts)
+    filling = None if closure.filling is None else fitted(found, closure.filling)
+    closure = replace(closure, definition=definition, counts=found.counts, filling=filling)
     match found.kind:
         case "vectorize":
             return replace(closure, core=(0,) * len(closure.definition.parameters))

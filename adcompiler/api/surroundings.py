@@ -33,13 +33,11 @@ from adcompiler.frontend.library.functionals import gradient_of
 from adcompiler.frontend.library.numpy_names import function_of
 from adcompiler.frontend.library.objects import UNCHANGED, distribution, is_neutral, name_of, of_object
 from adcompiler.frontend.library.suggestions import elsewhere
-from adcompiler.frontend.lowering.early_checks import ANY
 from adcompiler.frontend.values.modules import ModuleValue, dotted
-from adcompiler.frontend.values.values import Closure, Foreign, FunctionValue
+from adcompiler.frontend.values.values import REFUSED, Closure, Foreign, FunctionValue
 from adcompiler.ir.walk import postorder
 from adcompiler.runtime.programs.python_constants import constant_array
 
-REFUSED = FunctionValue("refused", (), lambda *_: ANY)  # a function with errors, in those that call it
 # Names of modules, as programs usually write them.
 USUAL = {"np": "numpy", "nb": "numba", "adc": "adcompiler", "jnp": "jax.numpy", "special": "scipy.special",
          "stats": "scipy.stats"}  # fmt: skip

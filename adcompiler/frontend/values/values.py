@@ -121,6 +121,7 @@ class Closure:
     core: tuple[int, ...] | None = None  # for a ufunc: axes of each argument that the body takes
     results: int = 1  # for a ufunc
     stores: tuple[str, ...] = ()  # of a function that returns what it stores in these parameters
+    filling: Closure | None = None  # as it returns its result and what it stores in its parameters, if both
     counts: bool = False  # whether Python ints are integers as arguments, as for functions of numba
 
     @property
@@ -155,6 +156,9 @@ class Unknown:
     """A value that is not known before the first call (an `array`: that of a number or array)."""
 
     array: bool = False
+
+
+REFUSED = FunctionValue("refused", (), lambda *_: Unknown())  # a function with errors, in those that call it
 
 
 @dataclass(frozen=True, slots=True)
