@@ -138,8 +138,7 @@ def test_names_that_share_elements_are_refused(f):
 
 @njit
 def outside(x, out):
-    y = {1: 2}
-    out[0] = x[0]
+    out[0] = x[0] + {1: 2}[1]
 
 
 @njit

@@ -12,7 +12,8 @@ of a float.
 
 All take `name` (which def; the last one otherwise), `order` (the parameters of a bare expression) and
 `static` (parameters whose Python ints stay ints). `x[i] = v` and `x += v` change the array itself, as NumPy
-does, and so all names that share it; the arguments are copied first.
+does, and so all names that share it; the arguments are copied first. `surroundings.source_of(f)` is the
+source of a Python function, whose names are the objects that they are bound to.
 """
 
 from __future__ import annotations
