@@ -54,6 +54,7 @@ def every() -> dict[str, Kind]:
     from programs import programs
     from programs.aliases import alias_programs
     from programs.extrema import extremum_programs
+    from programs.guarded import guarded_programs
     from programs.large import large_programs
     from programs.loops import loop_programs
     from programs.mixed import mixed_programs
@@ -76,6 +77,9 @@ def every() -> dict[str, Kind]:
 
     return {
         "adjoint": Kind(loop_programs, lambda program, narrow: None, 40),
+        "guarded": Kind(
+            guarded_programs, lambda program, narrow: checks.finite_derivatives(program), 40, False
+        ),
         "extrema": Kind(extremum_programs, either(checks.exact_extrema), 20),
         "ragged": Kind(ragged_programs, either(checks.second_orders), 12, single=False),
         "rows": Kind(rows_programs, either(checks.same_rows), 12, single=False),

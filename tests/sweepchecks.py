@@ -125,6 +125,30 @@ def products(one: Any, other: Any) -> Iterator[np.ndarray]:
         yield np.multiply(one, other, dtype=float).ravel()
 
 
+def finite_derivatives(program: Program) -> None:
+    """Where a function of a number and its finite differences are finite, so are its derivatives of both
+    orders, in all modes, and they are the differences."""
+    f, (p, *rest) = adc.compile(program.source, "f", backend="numpy"), program.args
+    slope = adc.grad(f, 0)
+
+    def difference(of: Callable[..., Any]) -> float:
+        step = 1e-6
+        return float((of(p + step, *rest) - of(p - step, *rest)) / (2 * step))
+
+    first = difference(f)
+    if not np.isfinite([f(p, *rest), first]).all():
+        return
+    ways = (1.0, *(None for _ in rest))
+    tangent = adc.jvp(f, (p, *rest), ways)[1]
+    same((slope(p, *rest), tangent), (np.float64(first),) * 2, 1e-4)
+    same((slope(p, *rest),), (tangent,), 1e-9)
+    second = difference(slope)
+    if np.isfinite(second):
+        found = adc.hessian(f, 0)(p, *rest), adc.grad(slope, 0)(p, *rest)
+        same(found, (np.float64(second),) * 2, 1e-3)
+        same((adc.taylor(f, (p, *rest), ways, 2)[2],), found[:1], 1e-7)
+
+
 # -- extrema -------------------------------------------------------------------------------------------
 
 

@@ -29,6 +29,7 @@ QUICK = {
     "forks": 1,
     "interrupts": 1,
     "expressions": 2,
+    "guarded": 2,
 }
 
 
