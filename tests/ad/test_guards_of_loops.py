@@ -11,6 +11,10 @@ import numpy as np
 import pytest
 
 import adcompiler as adc
+from adcompiler.ad.jvp import jvp
+from adcompiler.ir.loop import Item
+from adcompiler.ir.nodes import Apply, Read
+from adcompiler.ir.walk import arrays_of, elements_of
 
 Z = np.array([0.0, 0.4])
 ROW = np.array([0.0, 0.4, 0.7, 1.1, 1.4])
@@ -296,3 +300,96 @@ def test_a_guard_goes_through_a_loop(name, backend):
 def test_a_derivative_that_is_zero_yet_is_not_multiplied(name, backend):
     source, z = STORED[name]
     holds(adc.compile(source, backend=backend), z)
+
+
+@adc.function
+def rule(x: float, r: float, dr: float):
+    return 0.5 * dr / r
+
+
+@adc.custom_vjp(rule, check=False)
+def root(x: float):
+    return sqrt(x)  # noqa: F821
+
+
+@adc.function(backend="numpy")
+def guarded_rule(p, z):
+    t = 0.0
+    for i in range(len(z)):
+        if z[i] > 0:
+            r = p * z[i]
+            for _ in range(4):
+                r = root(r) + 0.1
+            t += r
+    return t
+
+
+@adc.function(backend="numpy")
+def rule_from_zero(p, z):
+    a = 0.0
+    for _ in range(len(z)):
+        a = root(a) + p
+    return a
+
+
+@pytest.mark.parametrize("f", [guarded_rule, rule_from_zero], ids=lambda f: f.__name__)
+def test_a_guard_goes_through_a_rule(f):
+    holds(f, Z)
+
+
+def test_a_case_of_a_batch_is_guarded():
+    single = adc.compile("""
+def f(p, z):
+    r = 0.0
+    if z != 0:
+        r = p / z
+        for k in range(6):
+            r = sin(r)
+    return r
+""")
+    p, pulled = np.full(2, 1.3), adc.vjp(adc.vmap(single), np.full(2, 1.3), Z, wrt=(0,))[1]
+    expected = [slope(lambda q, z=z: single(q, z), 1.3) for z in Z]
+    np.testing.assert_allclose(pulled(np.ones(2))[0], expected, rtol=1e-6)
+    np.testing.assert_allclose(adc.vmap(adc.grad(single, 0))(p, Z), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "body", ["exp(-(max(x) ** 2))", "exp(-((min(x) - 1) ** 2))", "sqrt(sum(x))", "1 / (1 + max(x) ** 2)"]
+)
+def test_reductions_of_nothing_have_no_derivative(body):
+    f, nothing = adc.compile(f"def f(x: f64[n]):\n    return {body}", backend="numpy"), np.zeros(0)
+    assert adc.jvp(f, (nothing,), (nothing,))[1] == 0.0
+    assert adc.taylor(f, (nothing,), (nothing,), 2)[1:] == (0.0, 0.0)
+    assert adc.grad(f)(nothing).shape == adc.hvp(f)((nothing,), nothing).shape == (0,)
+
+
+def test_loops_without_singularities_carry_no_flags():
+    """Neither the number of the iteration nor a flag is tested where derivatives are bounded."""
+    source = """
+def f(p, z):
+    a = 0.0
+    b = 0.0
+    for i in range(len(z)):
+        a = {}
+        b = b * 0.5 + a * p if b < 1 else sin(b)
+    return a + b
+"""
+    for step, expected in (("sin(a) + p", False), ("sqrt(1 + a * a) * p", False), ("sqrt(a) + p", True)):
+        f = adc.compile(source.format(step), backend="numpy")
+        adc.jvp(f, (1.3, ROW), (1.0, None))
+        func = f._trace(f._shown((1.3, ROW))).func
+        (tangent,) = jvp(func.results, {func.inputs[0]: func.inputs[0]})
+        loops = {a.loop for a in arrays_of((tangent,)) if isinstance(a, Item)}
+        conditions = [e for loop in loops for e in comparisons(loop)]
+        assert any(conditions) == expected, step
+
+
+def comparisons(loop):
+    """Whether each comparison in a loop is of its iteration's number."""
+    elements = [e for a in arrays_of(loop.roots) for e in elements_of(a.elements)]
+    step = loop.slots[0]
+    return [
+        any(isinstance(a, Read) and a.array is step for a in e.args)
+        for e in elements
+        if isinstance(e, Apply) and e.op == "less"
+    ]
