@@ -11,6 +11,7 @@ import functools
 import linecache
 import math
 import operator
+import pickle
 import re
 import types
 from collections.abc import Callable
@@ -22,7 +23,8 @@ import scipy.integrate
 import scipy.linalg
 import scipy.special
 import scipy.stats
-from numba import njit
+from numba import njit, prange
+from scipy import linalg
 
 import adcompiler as adc
 from adcompiler.frontend.library.objects import functions_of
@@ -302,3 +304,24 @@ def test_names_that_the_function_binds_are_its_own() -> None:
 def test_names_bound_to_nothing_keep_their_meaning() -> None:
     f = adc.function(made("def f(x):\n    return log(x) + np.sin(x) + special.erf(x) + sigmoid(x)\n", "f"))
     assert f(0.5) == pytest.approx(math.log(0.5) + math.sin(0.5) + math.erf(0.5) + 1 / (1 + math.exp(-0.5)))
+
+
+def test_functions_with_captured_objects_are_pickled() -> None:
+    log, add, np2, largest, loop = np.log2, operator.add, np, np.max, prange
+
+    def f(x):
+        @njit
+        def g(y):
+            return add(y, y)
+
+        total = 0.0
+        for i in loop(3):
+            total += x[i]
+        table = np2.r_[x, log(x)]
+        return g(largest(table, 0)) + linalg.cholesky(np.eye(2) * 4.0)[0, 1] + total
+
+    x = np.array([0.3, 0.7, 1.2])
+    compiled = adc.function(f)
+    again = pickle.loads(pickle.dumps(compiled))
+    assert again(x) == compiled(x) == pytest.approx(2 * max(1.2, math.log2(1.2)) + 2.2)
+    np.testing.assert_array_equal(adc.grad(again)(x), adc.grad(compiled)(x))

@@ -47,7 +47,11 @@ def _only_iterated(context: Context, args: list[Any], keywords: dict[str, Any], 
     context.fail(ParseError, "prange belongs after `in`", span, "write for i in prange(n)")
 
 
-RANGE = FunctionValue("range", ("stop",), _only_iterated)  # numba's prange, under any name
+def _range() -> FunctionValue:
+    return RANGE
+
+
+RANGE = FunctionValue("range", ("stop",), _only_iterated, home=_range)  # numba's prange, under any name
 ITERATE = "iterate over range(n), an array, a tuple, or enumerate and zip of them"
 Steps = Generator[Any, AnyValue, AnyValue]
 FIT = "write as many names as there are elements"

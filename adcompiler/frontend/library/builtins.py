@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from collections.abc import Container as Names
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -414,9 +415,12 @@ def as_value(name: str) -> FunctionValue:
     return function_value(name, BUILTINS[name])
 
 
-def function_value(name: str, call: Builtin) -> FunctionValue:
-    """A function of the library, which is like the builtin `name`, as a value."""
-    return FunctionValue(name, TABLE[name].params if name in TABLE else (), call, library=True)
+def function_value(
+    name: str, call: Builtin, home: Callable[[], FunctionValue] | None = None
+) -> FunctionValue:
+    """A function of the library, which is like the builtin `name`, as a value; `home` gives it again."""
+    parameters = TABLE[name].params if name in TABLE else ()
+    return FunctionValue(name, parameters, call, True, home or partial(as_value, name))
 
 
 def takes_functions(target: Any) -> bool:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, partial
+from importlib import import_module
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -81,7 +82,10 @@ def functions_of(module: str) -> Iterator[tuple[str, FunctionValue]]:
     match module:
         case "operator":
             for name, ours in OPERATORS.items():
-                yield name, function_value(ours, _of_numbers(name, BUILTINS[ours]))
+                yield (
+                    name,
+                    function_value(ours, _of_numbers(name, BUILTINS[ours]), partial(_again, module, name)),
+                )
         case "builtins":
             yield from ((name, as_value(name)) for name in OF_PYTHON.split())
         case "adcompiler":
@@ -90,9 +94,18 @@ def functions_of(module: str) -> Iterator[tuple[str, FunctionValue]]:
             prefix = PREFIX_OF[module]
             for name in ONLY.get(module) or sorted(STANDARD.intersection(dir(sys.modules[module]))):
                 if (function := function_of(prefix, name)) is not None:
-                    yield name, function_value(name, function)
+                    yield name, function_value(name, function, partial(_again, module, name))
     if PREFIX_OF.get(module) == "numpy":
-        yield from ((name, FunctionValue(name, (), JOINS[f"np.{name}"])) for name in ("r_", "c_"))
+        yield from (
+            (name, FunctionValue(name, (), JOINS[f"np.{name}"], home=partial(_again, module, name)))
+            for name in ("r_", "c_")
+        )
+
+
+def _again(module: str, name: str) -> FunctionValue:
+    """The function that is known by a name of a module, where it is unpickled."""
+    import_module(module)
+    return dict(functions_of(module))[name]
 
 
 def _of_numbers(name: str, function: Builtin) -> Builtin:
@@ -121,7 +134,12 @@ def _above_a_def(context: Context, args: list[Any], keywords: dict[str, Any], sp
     context.fail(ParseError, "a decorator is not a function here", span, "write it above a def")
 
 
-UNCHANGED = FunctionValue("decorator", (), _above_a_def)  # a decorator that leaves the function as it is
+def _unchanged() -> FunctionValue:
+    return UNCHANGED
+
+
+# A decorator that leaves the function as it is.
+UNCHANGED = FunctionValue("decorator", (), _above_a_def, home=_unchanged)
 NEUTRAL = {
     "adcompiler": ("function",),
     "numba": ("njit", "jit"),

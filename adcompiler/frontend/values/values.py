@@ -138,6 +138,11 @@ class FunctionValue:
     parameters: tuple[str, ...]
     call: Callable[..., Any]
     library: bool = False
+    home: Callable[[], FunctionValue] | None = None  # gives this very function, in another process too
+
+    def __reduce__(self) -> Any:
+        state = (self.name, self.parameters, self.call, self.library)
+        return (FunctionValue, state) if self.home is None else (self.home, ())
 
 
 @dataclass(frozen=True, slots=True)
