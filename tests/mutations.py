@@ -63,7 +63,8 @@ FAULTS = (
     # differentiation
     Fault("ad/liveness", "both(under, guard), both(under, negation(guard))",
           "both(under, guard), both(under, guard)"),
-    Fault("ad/loops", "        if flowing <= live:\n", "        if flowing:\n"),
+    Fault("ad/loops", "            if not any(changes):\n                break\n        if self.exact",
+          "            break\n        if self.exact"),
     Fault("ad/loops", "mask(element_of(a), live[a])", "mask(const(0, a.dtype), live[a])"),
     Fault("ad/read_inverse", "if abs(scale) > 1:", "if abs(scale) > 2:"),
     Fault("ad/guards", "within(negation(element.guard), otherwise)", "within(element.guard, otherwise)"),
