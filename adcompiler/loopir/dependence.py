@@ -306,6 +306,17 @@ def are_unordered(loop: For, changing: Collection[str]) -> bool:
     return all(_has_no_order(loop.axis, s, changing) for s in loop.body) and not _chooses_extremum(loop)
 
 
+def sums_last(body: Sequence[Stmt]) -> Sequence[Stmt]:
+    """The assignments of an unordered loop, reductions after all others. Between two choices by the same
+    condition, LLVM would move a reduction into both of its branches, and then vectorise nothing."""
+    sums = [s for s in body if isinstance(s, Assign) and mentions([s.name], s.value)]
+    others = [s for s in body if s not in sums]
+    total = {s.name for s in sums if isinstance(s, Assign)}
+    alone = all(n == 1 for n in assigned(*body).values()) and all(isinstance(s, Assign) for s in body)
+    reads = [s.value for s in others if isinstance(s, Assign)]
+    return [*others, *sums] if alone and not mentions(total, *reads) else body
+
+
 def _chooses_extremum(loop: For) -> bool:
     """Whether a loop reduces chosen values to an extremum. LLVM turns `min(s, v if c else inf)` into a choice
     of minima, which it cannot vectorise; if vectorisation is forced, it warns on stderr."""

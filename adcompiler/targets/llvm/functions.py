@@ -12,7 +12,7 @@ from functools import partial
 from math import prod
 
 from adcompiler.loopir import nodes as loopir
-from adcompiler.loopir.dependence import are_unordered, total
+from adcompiler.loopir.dependence import are_unordered, sums_last, total
 from adcompiler.loopir.intrinsics import INTEGER_EXTREMA, REDUCTIONS
 from adcompiler.loopir.limits import TILE_ITERATIONS
 from adcompiler.loopir.nodes import (
@@ -486,9 +486,11 @@ class Function(Variables):
 
     def plain(self, loop: For, first: Value, stop: Value) -> None:
         """A loop over all iterations, in the parts that LLVM vectorises."""
+        vectors = self.needs.vectors
+        body = sums_last(loop.body) if vectors is not None and self.forced(loop, vectors) else loop.body
         for start, end, hint in self.parts(loop, first, stop):
             with self.iterations(start, end, hint) as iteration:
-                self.iteration(loop.axis, iteration, loop.body)
+                self.iteration(loop.axis, iteration, body)
 
     def quotients(self, loop: For, first: Value) -> dict[Quotient, list[Binary]]:
         """The quotients of integers that strips of a loop count."""
