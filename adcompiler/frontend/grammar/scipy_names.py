@@ -34,8 +34,8 @@ SPECIAL = {
     ),
     **dict.fromkeys(
         ("zeta", "zetac", "expi", "exp1", "expn", "dawsn", "wofz", "erfi", "struve", "airy", "hyp0f1",
-         "hyp1f1", "hyp2f1", "ellipk", "ellipkm1", "ellipe", "ellipkinc", "ellipeinc", "gammaincinv",
-         "gammainccinv", "betaincinv", "owens_t", "spherical_jn", "spherical_yn",
+         "hyp1f1", "hyp2f1", "ellipk", "ellipkm1", "ellipe", "ellipkinc", "ellipeinc",
+         "owens_t", "spherical_jn", "spherical_yn",
          "spence", "sici", "shichi", "fresnel",
          "lambertw"),
         f"it is not part of the language; {OWN}",

@@ -14,8 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from adcompiler.ops.rules.limits import FRACTION_TERMS, PANELS, SERIES_TERMS
-from adcompiler.ops.rules.series import _digamma_excess, _stirling, digamma, polygamma, polygamma_difference
+from adcompiler.ops.rules.limits import FRACTION_TERMS, PANELS, QUANTILE_STEPS, SERIES_TERMS
+from adcompiler.ops.rules.series import (
+    _digamma_excess,
+    _lgamma,
+    _stirling,
+    digamma,
+    lbeta,
+    polygamma,
+    polygamma_difference,
+)
 
 Number = Any  # np.float64; numba compiles these functions, and Python runs them
 
@@ -524,3 +532,74 @@ def _beta_density_at_zero(m: int, k: int, a: Number, b: Number) -> Number:
     if a == 1 and m == 0:
         return b if k == 0 else np.float64(1 if k == 1 else 0)
     return np.inf * a * b if m == 0 and k == 0 else np.float64(np.nan)
+
+
+# -- quantiles ---------------------------------------------------------------------------------
+
+# Newton's method for the logarithm of the smaller of the probabilities below and above, between bounds. Below
+# 1e-300 the leading power is exact.
+
+
+def _newton(y: Number, step: Number, low: Number, high: Number) -> Number:
+    """The next point: by the step, or halfway where that leads out of the bounds."""
+    found = y + step
+    return found if low < found < high else 0.5 * (low + high)
+
+
+def gamma_log_quantile(q: Number, p: Number, a: Number) -> Number:
+    """log(x) where the probability of gamma(a) below x is q, and p is 1 - q."""
+    if not (0 < q <= 1 and 0 < p <= 1 and 0 < a < np.inf):
+        return np.float64(np.nan)
+    least = (np.log(q) + _lgamma(a + 1)) / a
+    if least < -690:
+        return least
+    below = q < 0.5
+    low, high = np.float64(-700), np.float64(709)
+    y = min(max(least, low), np.log(a + 1)) if below else np.log(a)
+    y = max(y, low)
+    for _ in range(QUANTILE_STEPS):
+        x = np.exp(y)
+        part = _gamma_part(a, x, not below)
+        error = np.log(part / (q if below else p))
+        if (error > 0) == below:
+            high = y
+        else:
+            low = y
+        slope = _gamma_power(a, x) * a / part
+        step = -error / slope if below else error / slope
+        if abs(step) <= 1e-10 * max(1.0, abs(y)) / np.sqrt(1 + a):
+            return y + step
+        y = _newton(y, step, low, high)
+    return y
+
+
+def beta_log_odds(q: Number, p: Number, a: Number, b: Number) -> Number:
+    """log(x / (1 - x)) where the probability of beta(a, b) below x is q, and p is 1 - q."""
+    if not (0 < q <= 1 and 0 < p <= 1 and 0 < a < np.inf and 0 < b < np.inf):
+        return np.float64(np.nan)
+    least = (np.log(q) + np.log(a + b) + lbeta(a + 1, b)) / a
+    most = -(np.log(p) + np.log(a + b) + lbeta(a, b + 1)) / b
+    if least < -690:
+        return least
+    if most > 690:
+        return most
+    below = q < 0.5
+    low, high = np.float64(-700), np.float64(700)
+    y = min(max(np.log(a / b), low), high)
+    for _ in range(QUANTILE_STEPS):
+        x = 1 / (1 + np.exp(abs(y)))  # the smaller one of x and 1 - x
+        if y > 0:
+            part, power = _beta_part(b, a, x, below), _beta_power(b, a, x)
+        else:
+            part, power = _beta_part(a, b, x, not below), _beta_power(a, b, x)
+        error = np.log(part / (q if below else p))
+        if (error > 0) == below:
+            high = y
+        else:
+            low = y
+        slope = power * a * b / part
+        step = -error / slope if below else error / slope
+        if abs(step) <= 1e-10 * max(1.0, abs(y)) / np.sqrt(1 + a + b):
+            return y + step
+        y = _newton(y, step, low, high)
+    return y

@@ -160,10 +160,25 @@ def _stirling(z: Number) -> Number:
     return (1 / 12 - s * (1 / 360 - s * tail)) / z
 
 
+# Coefficients of the power series of digamma at its root above 0, from the first power on.
+DIGAMMA = (0.9676722454476212, -0.4427631689835921, 0.258499760955651, -0.16394270544240652,
+           0.10782405069126237, -0.07219956125645471, 0.04880428816414311, -0.03316112647484736,
+           0.022597648232218104, -0.01542476590494896, 0.010538791616612175, -0.007204534386356869,
+           0.004926781395729853, -0.003369801655439328, 0.002305126326734928, -0.0015769367714301972,
+           0.0010788252019162967, -0.0007380709389960052, 0.000504953265834602, -0.0003454680251063077,
+           0.00023635601564027053, -0.00016170622091974803)  # fmt: skip
+
+
 def digamma(x: Number) -> Number:
-    """The first derivative of log(gamma(x)): Stirling's series above 10, the recurrence below."""
+    """The first derivative of log(gamma(x)): Stirling's series above 10, the recurrence below, and the power
+    series around its root."""
     below = np.float64(0)
     z = x
+    if abs(x - 1.4616321449683622) < 0.25:
+        s = (x - 1.4616321449683622) - 9.549995429965697e-17  # the root is their sum
+        for k in range(len(DIGAMMA) - 1, -1, -1):
+            below = (below + DIGAMMA[k]) * s
+        return below
     if x <= 0:
         if x == 0:
             return -np.copysign(np.inf, x)
@@ -268,7 +283,7 @@ def lbeta(x: Number, y: Number) -> Number:
     if not (p > 0 and q < np.inf) or p < 1e-300:
         if q == np.inf and p > 0:
             return -q
-        return math.lgamma(p) + math.lgamma(q) - math.lgamma(p + q)
+        return _lgamma(p) + _lgamma(q) - _lgamma(p + q)
     both = p + q
     if p >= 10:
         rest = _stirling(p) + _stirling(q) - _stirling(both)
@@ -278,6 +293,13 @@ def lbeta(x: Number, y: Number) -> Number:
         rest = _stirling(q) - _stirling(both)
         return math.lgamma(p) + rest + p - p * np.log(both) + (q - 0.5) * np.log1p(-p / both)
     return np.log(math.gamma(p) * (math.gamma(q) / math.gamma(both)))
+
+
+def _lgamma(x: Number) -> Number:
+    """log(abs(gamma(x))); infinite at its poles, and where it overflows."""
+    if x > 2.5e305 or (x <= 0 and x == np.floor(x)):
+        return np.inf
+    return math.lgamma(x)
 
 
 def beta(x: Number, y: Number) -> Number:
@@ -291,7 +313,7 @@ def _gamma(x: Number) -> Number:
     """The gamma function; NaN at its poles, and infinite where it overflows."""
     if x > 171.7:
         return np.inf
-    if x == 0:
+    if abs(x) < 5.6e-309:
         return np.copysign(np.inf, x)
     if x < 0 and x == np.floor(x):
         return np.nan

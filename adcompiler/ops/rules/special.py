@@ -9,6 +9,7 @@ import numpy as np
 from adcompiler.ops.rules import bessel, incomplete, series
 from adcompiler.ops.rules.elementary import sinpi
 from adcompiler.ops.rules.shorthand import (
+    PROBABILITY,
     Domain,
     entry,
     scalar,
@@ -77,6 +78,15 @@ _BETA_BY_X = (
     f"+ (n % 10 * {_BY_B} if n % 10 > 0 else 0))"
 )
 
+# The derivatives of quantiles by q. Where numbers underflow, parameters are small, and logarithms do not
+# cancel.
+_OF_GAMMA = "where(r > -690, 1 / (a * gammainc_density(0, a + 1, exp(r))), exp(lgamma(a) - a * r))"
+_OF_BETA = (
+    "where(abs(r) < 690, (a + b) * (a + b + 1) / (a * b) / where(r < 0, "
+    "betainc_density(0, a + 1, b + 1, sigmoid(r)), betainc_density(0, b + 1, a + 1, sigmoid(-r))), "
+    "exp(lbeta(a, b) - a * log_sigmoid(r) - b * log_sigmoid(-r)))"
+)
+
 INCOMPLETE = (
     entry("gammainc", "a x", ("gammainc_derivative(1, a, x)", "gammainc_density(0, a, x)"),
           "The regularised lower incomplete gamma function, with derivatives by both arguments.",
@@ -121,6 +131,21 @@ INCOMPLETE = (
           ((0, 0),), PARAMETERS, PARAMETERS, INSIDE, orders=BY_A_AND_B,
           kernel="incomplete.betainc_density({n}, {a}, {b}, {x})",
           numpy=scalar(incomplete.betainc_density), sympy=None),
+    entry("gamma_log_quantile", "q p a",
+          (_OF_GAMMA, "0", f"-{_OF_GAMMA} * gammainc_derivative(1, a, exp(r))"),
+          "log(x) where gammainc(a, x) is q, and p is 1 - q; its derivative is that by q.",
+          PROBABILITY, PROBABILITY, PARAMETERS, kernel="incomplete.gamma_log_quantile({q}, {p}, {a})",
+          numpy=scalar(incomplete.gamma_log_quantile), sympy=None),
+    entry("beta_log_odds", "q p a b",
+          (_OF_BETA, "0",
+           f"{_OF_BETA} * where(r < 0, -betainc_derivative(10, a, b, sigmoid(r)), "
+           "betainc_derivative(1, b, a, sigmoid(-r)))",
+           f"{_OF_BETA} * where(r < 0, -betainc_derivative(1, a, b, sigmoid(r)), "
+           "betainc_derivative(10, b, a, sigmoid(-r)))"),
+          "log(x / (1 - x)) where betainc(a, b, x) is q, and p is 1 - q; its derivative is that by q.",
+          PROBABILITY, PROBABILITY, PARAMETERS, PARAMETERS,
+          kernel="incomplete.beta_log_odds({q}, {p}, {a}, {b})",
+          numpy=scalar(incomplete.beta_log_odds), sympy=None),
 )  # fmt: skip
 
 BESSEL = (

@@ -67,7 +67,7 @@ from adcompiler.targets.llvm.quotients import Quotient, in_strip, quotients
 from adcompiler.targets.llvm.tables import BYTES, TYPES
 from adcompiler.targets.llvm.values import ArrayValue, Needs, Value, literal, suffix
 from adcompiler.targets.llvm.variables import Argument, Variables, type_of
-from adcompiler.targets.llvm.vectors import PURE, has_vector_calls, own_call, vectorises
+from adcompiler.targets.llvm.vectors import PARAMETERS, PURE, has_vector_calls, own_call, vectorises
 
 
 class Module:
@@ -793,7 +793,7 @@ def _scalar(
     own = "_".join([f"adc_{function}", *(o.text.replace("-", "m") for o in orders), LETTERS[kind]])
     if own not in needs.declared:
         code = Instructions(needs)
-        given = [Value(f"%{x}", kind) for x in "xyz"[: len(points)]]
+        given = [Value(f"%{x}", kind) for x in PARAMETERS[: len(points)]]
         wide = [*orders, *(code.cast(x, "double") for x in given)]
         found = call(code, routine(needs, module, function, wide), wide)
         head = f"internal {kind} @{own}({', '.join(map(str, given))}) noinline {PURE}"

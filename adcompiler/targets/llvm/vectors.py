@@ -22,6 +22,7 @@ from adcompiler.targets.llvm.tables import CALLS
 from adcompiler.targets.llvm.values import Needs, Value, typed
 
 PURE = "nounwind willreturn memory(none)"
+PARAMETERS = "xyzw"  # the names of parameters, of one letter each
 
 
 def vectorises(body: Sequence[Stmt], changing: Collection[str]) -> bool:
@@ -126,7 +127,7 @@ def _form(kind: str, lanes: int, count: int, name: str, scalar: str, whole: str,
 
 def _head(kind: str, lanes: int, name: str, count: int) -> str:
     given = typed(kind, lanes)
-    return f"{given} @{name}({', '.join(f'{given} %{p}' for p in 'xyz'[:count])})"
+    return f"{given} @{name}({', '.join(f'{given} %{p}' for p in PARAMETERS[:count])})"
 
 
 def _definition(head: str, lines: Iterator[str]) -> str:
@@ -137,13 +138,13 @@ def _definition(head: str, lines: Iterator[str]) -> str:
 def _call(kind: str, lanes: int, name: str, suffix: object, count: int) -> str:
     """A call of a function on the registers %x and %y with a suffix."""
     given = typed(kind, lanes)
-    return f"call {given} @{name}({', '.join(f'{given} %{p}{suffix}' for p in 'xyz'[:count])})"
+    return f"call {given} @{name}({', '.join(f'{given} %{p}{suffix}' for p in PARAMETERS[:count])})"
 
 
 def _alone(kind: str, lanes: int, whole: str, count: int) -> Iterator[str]:
     """One number, broadcast to all lanes, so that no other lane takes a slow path."""
     vector = typed(kind, lanes)
-    for p in "xyz"[:count]:
+    for p in PARAMETERS[:count]:
         yield f"%{p}0 = insertelement {vector} poison, {kind} %{p}, i64 0"
         yield f"%{p}s = shufflevector {vector} %{p}0, {vector} poison, <{lanes} x i32> zeroinitializer"
     yield f"%r = {_call(kind, lanes, whole, 's', count)}"
@@ -154,7 +155,7 @@ def _alone(kind: str, lanes: int, whole: str, count: int) -> Iterator[str]:
 def _padded(kind: str, lanes: int, whole: str, count: int) -> Iterator[str]:
     """Half a vector, padded by repeating each number."""
     half, full = typed(kind, lanes), typed(kind, 2 * lanes)
-    for p in "xyz"[:count]:
+    for p in PARAMETERS[:count]:
         yield f"%{p}t = shufflevector {half} %{p}, {half} poison, {_mask([*range(lanes)] * 2)}"
     yield f"%r = {_call(kind, 2 * lanes, whole, 't', count)}"
     yield f"%r0 = shufflevector {full} %r, {full} poison, {_mask(range(lanes))}"
@@ -165,7 +166,7 @@ def _halves(kind: str, lanes: int, whole: str, count: int) -> Iterator[str]:
     """A double-length vector, as two calls."""
     half, full, middle = typed(kind, lanes // 2), typed(kind, lanes), lanes // 2
     for k, part in enumerate((range(middle), range(middle, lanes))):
-        for p in "xyz"[:count]:
+        for p in PARAMETERS[:count]:
             yield f"%{p}{k} = shufflevector {full} %{p}, {full} poison, {_mask(part)}"
         yield f"%r{k} = {_call(kind, middle, whole, k, count)}"
     yield f"%r = shufflevector {half} %r0, {half} %r1, {_mask(range(lanes))}"
@@ -176,7 +177,7 @@ def _by_lane(kind: str, lanes: int, scalar: str, count: int) -> Iterator[str]:
     """The scalar function for each lane."""
     vector, result = typed(kind, lanes), "poison"
     for k in range(lanes):
-        for p in "xyz"[:count]:
+        for p in PARAMETERS[:count]:
             yield f"%{p}{k} = extractelement {vector} %{p}, i64 {k}"
         yield f"%f{k} = {_call(kind, 1, scalar, k, count)}"
         yield f"%r{k} = insertelement {vector} {result}, {kind} %f{k}, i64 {k}"

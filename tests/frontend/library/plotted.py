@@ -51,6 +51,10 @@ CALLS = {
     "matrix_power": ("matrix_power([[x, 1], [1, 0]], 3)[0, 0]", -1.5, 1.5),
     "multi_dot": ("multi_dot(([[x]], [[x]], [[x]]))[0, 0]", -1.5, 1.5),
     "cond": ("cond([[3, x], [x, 3]])", -2, 2),
+    "gammaincinv": ("gammaincinv(2, x)", 0.01, 0.99),
+    "gammainccinv": ("gammainccinv(2, x)", 0.01, 0.99),
+    "betaincinv": ("betaincinv(2, 3, x)", 0.01, 0.99),
+    "betainccinv": ("betainccinv(2, 3, x)", 0.01, 0.99),
 }
 MOVING = {
     "flipud", "fliplr", "rot90", "atleast_1d", "atleast_2d", "atleast_3d", "append", "insert", "delete",

@@ -12,7 +12,7 @@ import pytest
 from scipy import special, stats
 
 import adcompiler as adc
-from adcompiler.ops.rules import incomplete
+from adcompiler.ops.rules import incomplete, series
 from adcompiler.ops.table import TABLE
 
 BACKENDS = pytest.mark.parametrize("backend", ["numpy", "cpu"])
@@ -337,3 +337,74 @@ def test_in_a_comprehension():
     x = np.array([1.0, 2.0, 5.0])
     np.testing.assert_allclose(adc.compile(source)(2.0, x), special.gammainc(2, x) * x, rtol=1e-12)
     adc.check_grad(adc.compile(source, backend="numpy"), 2.0, x)
+
+
+QUANTILES = {
+    "gammaincinv(a, q)": "a q", "gammainccinv(a, q)": "a q",
+    "betaincinv(a, b, q)": "a b q", "betainccinv(a, b, q)": "a b q",
+}  # fmt: skip
+
+
+@pytest.mark.slow_when(lambda backend: backend != "cpu")
+@pytest.mark.parametrize("backend", ["cpu", "numpy", "numba"])
+@pytest.mark.parametrize("source", QUANTILES)
+def test_inverses(source, backend):
+    """Arrays with the ends of the domain, and what lies outside."""
+    n = 1000 if backend == "cpu" else 20
+    values = {"a": np.geomspace(0.05, 1e3, n), "b": np.linspace(0.2, 60, n), "q": np.linspace(0, 1, n)}
+    args = [values[name] for name in QUANTILES[source].split()]
+    f, exact = adc.compile(source, backend=backend), getattr(special, source.partition("(")[0])
+    np.testing.assert_allclose(f(*args), exact(*args), rtol=1e-12, atol=1e-300)
+    args[-1] = np.full(n, 1.5)
+    assert np.isnan(f(*args)).all()
+    assert f(*(x[:0] for x in args)).shape == (0,)
+
+
+@pytest.mark.parametrize("source", QUANTILES)
+def test_derivatives_of_inverses(source):
+    values = {
+        "a": np.array([0.4, 3.0, 150.0]),
+        "b": np.array([1.5, 0.7, 80.0]),
+        "q": np.array([0.3, 0.9, 0.02]),
+    }
+    args = [values[name] for name in QUANTILES[source].split()]
+    adc.check_grad(adc.compile(source), *args, order=2)
+    narrow = [np.float32(x) for x in args]
+    assert adc.compile(source)(*narrow).dtype == np.float32
+
+
+def test_slopes_of_quantiles_of_large_and_small_parameters():
+    """By q they are the reciprocal of the density; a power that underflows leaves 0, and not NaN."""
+    gamma, beta = (
+        adc.grad(adc.compile(f"stats.{name}"), "q") for name in ("gamma.ppf(q, a)", "beta.ppf(q, a, b)")
+    )
+    with mpmath.workdps(50):
+        x = mpmath.mpf(special.gammaincinv(1e8, 0.3))
+        density = mpmath.exp(mpmath.mpf(1e8 - 1) * mpmath.log(x) - x - mpmath.loggamma(1e8))
+    assert gamma(0.3, 1e8) == pytest.approx(float(1 / density), rel=1e-9)
+    assert gamma(0.3, 1e-6) == 0
+    assert beta(0.3, 1e-6, 2.0) == 0
+
+
+@pytest.mark.parametrize("name", ["gamma_log_quantile", "beta_log_odds"])
+def test_the_number_of_steps_of_quantiles_is_bounded(name):
+    function = getattr(incomplete, name)
+    rest = [(a,) for a in EXTREMES] if name == "gamma_log_quantile" else product(EXTREMES[1::3], repeat=2)
+    for parameters in rest:
+        for q in (0.3, 1 - 1e-9):
+            assert steps(function, q, 1 - q, *parameters) < 30 * MOST
+
+
+@pytest.mark.parametrize(
+    "name", ["lbeta", "beta", "gamma_log_quantile", "gammainc_density", "betainc_density"]
+)
+def test_python_gives_what_kernels_give_at_poles_and_where_numbers_overflow(name):
+    """Python's own functions raise there."""
+    function = getattr(incomplete, name, None) or getattr(series, name)
+    count = len(TABLE[name].params) - (TABLE[name].orders is not None)
+    places = [0.0, 5e-324, -1.0, 0.3, 1.0, 1e306, np.inf, np.nan]
+    for order in (0, 1) if TABLE[name].orders else (None,):
+        for point in product(places, repeat=count):
+            args = point if order is None else (order, *point)
+            with np.errstate(all="ignore"):
+                assert isinstance(float(function(*map(np.float64, args))), float)

@@ -149,6 +149,12 @@ The environment variable `ADC_VECTOR_MATH` turns vector functions off (`0`), or 
 machine with AVX-512 (`256`). Code that only numba compiles, `f.jitted`, `f.cfunc` and `adc build` always use
 the scalar functions.
 
+Special functions that are computed number by number, such as gamma, beta, incomplete and Bessel
+functions, have relative errors of at most 1e-12 in the tables of Boost that SciPy contains, with two
+exceptions. Where a Bessel function is near one of its zeros, its error is relative to the size of the
+oscillation. A quantile of a gamma or beta distribution with a small parameter a is a power with the
+exponent 1 / a, and its error may be 16 / a ulp.
+
 The table shows the largest errors in ulp, compared with mpmath at {points} random points per function. Half
 of the points cover all magnitudes (angles up to 1e10 in float64 and 1e4 in float32). The precise functions
 are those of this C library. No kernel calls `tanh`: it is computed from an exponential, which its derivative
