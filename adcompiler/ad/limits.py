@@ -31,3 +31,5 @@ LEAST_SAVING = 1.25
 
 # Elements of which bounds are computed for those of one array; all others may be any number.
 MOST_BOUNDED = 4096
+
+MOST_GUARD_ELEMENTS = 100  # elements of a cotangent's guard that each reader of it repeats: compile time

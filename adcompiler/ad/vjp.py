@@ -9,7 +9,7 @@ axes, the write is a renamed array; else it accumulates.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
@@ -30,6 +30,7 @@ from adcompiler.ad.guards import (
 )
 from adcompiler.ad.guards import total as sum_of
 from adcompiler.ad.library import pull
+from adcompiler.ad.limits import MOST_GUARD_ELEMENTS
 from adcompiler.ad.loops import reverse
 from adcompiler.ad.partials import active_arrays, differentiable, linear_arrays, partial, times
 from adcompiler.ad.products import attaining, factor
@@ -146,7 +147,7 @@ def _totals(
     zeros = zeros_of(order, active, set(unsafe)) if first else None
     for array in reversed(order):
         if pending[array]:
-            total = totals[array] = Guarded(*sum_of(pending[array]))
+            total = totals[array] = _shortened(Guarded(*sum_of(pending[array])), array, active, linear)
             gathered(total, [c.value for c in pending[array]], array)
         if isinstance(array, Item) and first[array.loop] is array:
             # All cotangents of the loop's results are complete: their readers come later in `order`.
@@ -170,6 +171,25 @@ def _totals(
                 pending[target].append(value)
                 derived(value, array)
     return totals
+
+
+def _shortened(total: Guarded, array: Array, active: set[Array], linear: set[Array]) -> Guarded:
+    """The total cotangent of an array with a guard of few elements, if the array reads several places: each
+    would repeat a longer one, so that guards of one stencil after another grew as a power."""
+    guard, value = total
+    if len(elements_of((guard,))) <= MOST_GUARD_ELEMENTS or not _reads_neighbours(array, active):
+        return total
+    value = mask(value, guard)
+    if array in linear:  # zeros do no harm there
+        return Guarded(TRUE, value)
+    return Guarded(apply("greater", separate(select(guard, ONE, ZERO), array.shape), ZERO), value)
+
+
+def _reads_neighbours(array: Array, active: set[Array]) -> bool:
+    """Whether an array reads another one at several places that move with its own."""
+    reads = (e for e in elements_of(array.elements) if isinstance(e, Read) and e.axes and e.array in active)
+    places = Counter(e.array for e in reads)
+    return max(places.values(), default=0) > 1
 
 
 def _whole(total: Guarded | None, array: Array) -> Array | None:

@@ -27,6 +27,7 @@ MOST_REPEATED_PAIRS = 6
 # an array costs a store and a pass.
 MOST_REPEATED_BESIDE = 16
 MOST_REPEATED_RESULT = 2  # of a result, which is stored in any case
+LEAST_CONDITIONS = 64  # elements of an array of conditions that counts as work, one operation each
 LEAST_REPEATED = 4  # operations of an element for which its places are counted: compile time
 
 MOST_SUM_TERMS = 16  # terms of a sum that are compared with each other: compile time is the square

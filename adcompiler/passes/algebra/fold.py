@@ -275,8 +275,23 @@ def _holds_at(guard: Element, places: dict[int, Element]) -> bool | None:
             place = places[axis]
             if isinstance(place, Const) and place.dtype == number.dtype:
                 return bool(place.value == number.value)
-    found = folded(substitute(guard, places))
+    here = substitute(guard, places)
+    if all(isinstance(place, Const) for place in places.values()):
+        found = folded(here)
+    else:
+        (found,) = rewrite((here,), _AtPlace().element)
     return bool(found.value) if isinstance(found, Const) else None
+
+
+class _AtPlace(Fold):
+    """Folds a condition at a place. Conditions of the arrays that it reads are not followed: each of them may
+    read others at several places in turn, and so on."""
+
+    def element(self, element: Element) -> Element:
+        match element:
+            case Read(array=Map(body=Select())):
+                return element
+        return super().element(element)
 
 
 def _repeated(array: Reduce) -> Array:

@@ -44,7 +44,12 @@ from adcompiler.ir.walk import (
     with_elements,
 )
 from adcompiler.ops.costs import costly, is_costly
-from adcompiler.passes.limits import LEAST_REPEATED, MOST_REPEATED_BESIDE, MOST_REPEATED_RESULT
+from adcompiler.passes.limits import (
+    LEAST_CONDITIONS,
+    LEAST_REPEATED,
+    MOST_REPEATED_BESIDE,
+    MOST_REPEATED_RESULT,
+)
 
 Places = dict[Array, set[tuple[Element, ...]]]
 
@@ -186,6 +191,8 @@ class _Repeated:
                 yield other
         if _is_element(array):
             own = sum(isinstance(e, Apply) and is_float(e.dtype) for e in elements)
+            if not is_float(array.dtype) and len(elements) > LEAST_CONDITIONS:
+                own += len(elements)
             self.work[array] = own + sum(self.work.get(a, 0) for a in {e.array for e in inlined} - self.found)
             self.places[array] = {a: each for a, each in places.items() if a not in self.found}
 
