@@ -96,10 +96,10 @@ class Variables:
         return tuple(arrays) if self.count > 1 else (one_or_all(arrays),)
 
     def as_read(self, problem: Problem, arrays: Sequence[np.ndarray]) -> list[Any]:
-        """All arguments for these arrays, and constants of the fit. Integers become floats, as in SciPy,
-        except where the model needs integers, as an index."""
+        """All arguments for these arrays, and constants of the fit. Others become float64, as in
+        SciPy, except where the model refuses it: as an index, or by an annotation."""
         for k, array in enumerate(arrays):
-            if array.dtype.kind != "f":
+            if array.dtype != float:
                 floats = [*arrays[:k], array.astype(float), *arrays[k + 1 :]]
                 if problem.accepts(self._filled(problem, floats)) or not problem.accepts(
                     self._filled(problem, arrays)

@@ -23,11 +23,12 @@ def floats_of(name: str, value: Any) -> np.ndarray:
 
 
 def data_of(name: str, values: Any) -> list[np.ndarray]:
-    """Finite data, an array or a tuple of them: floats as float64, and integers and booleans as they are."""
+    """Finite data, an array or a tuple of them, with the dtypes that they have."""
     arrays = [numbers_of(name, one) for one in (values if isinstance(values, tuple) else (values,))]
     for array in arrays:
         check_finite(name, array)
-    return [array.astype(float) if array.dtype.kind == "f" else array for array in arrays]
+    kept = (np.dtype(np.float32), np.dtype(float))
+    return [a.astype(float) if a.dtype.kind == "f" and a.dtype not in kept else a for a in arrays]
 
 
 def numbers_of(name: str, value: Any) -> np.ndarray:

@@ -244,12 +244,15 @@ class Problem:
 
     def accepts(self, all_arguments: Sequence[Any]) -> bool:
         """Whether the function takes the dtypes of these values for what does not vary."""
-        other = self.with_points(self.points, all_arguments)
-        try:
-            other._results()
-        except DtypeError:
-            return False
-        return True
+        for own in {self.points.own, self.points.has_float32}:
+            points = copy(self.points)
+            points.own = own
+            try:
+                self.with_points(points, all_arguments)._results()
+            except DtypeError:
+                continue
+            return True
+        return False
 
     def refuse_no_scalar(self, error: Error) -> None:
         """Raise what tells a user of `minimize` what to write, if the function has not one scalar result."""

@@ -153,6 +153,9 @@ def test_integers_are_floats_unless_the_model_needs_them(dtype):
     if dtype is not bool:
         fit = adc.curve_fit(adc.compile("def f(k, v): return v[k % 2]"), k, value[k % 2], np.ones(2))
         assert fit.predict(np.array([1, 0], dtype))[0] == pytest.approx([3, 1])
+    single = adc.compile("def f(x: f32[n], a: f32): return a * x", backend="numpy")
+    x = np.arange(5, dtype=np.float32)
+    assert adc.curve_fit(single, x, 2 * x, np.float32(1)).x == pytest.approx([2], rel=1e-5)
     annotated = adc.compile("def f(k: f64[n], a): return a * k", backend="numpy")
     assert adc.curve_fit(annotated, k, 3.0 * k).x == pytest.approx([3])
 
