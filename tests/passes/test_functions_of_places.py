@@ -41,7 +41,12 @@ FUNCTION = re.compile(r"math\.(?:tanh|exp|sin|cos)\((.*)\)")
 
 def places(kernel: str) -> list[str]:
     """The arguments of functions, without variables that are assigned before."""
-    lines = [line for line in kernel.splitlines() if not line.lstrip().startswith("#")]
+    return [place for text in kernel.split("@jit") for place in _places(text)]
+
+
+def _places(text: str) -> list[str]:
+    """Those of one function of a kernel."""
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     values = dict(re.findall(r"^ +(v\d+) = (.*)$", "\n".join(lines), re.M))
     found = [m[1] for line in lines if (m := FUNCTION.search(line))]
     for _ in range(4):

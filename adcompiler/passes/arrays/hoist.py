@@ -128,11 +128,23 @@ def _over_places(array: Array) -> Array:
             places = {found.get(a) for a in e.args if a.axes}
             found[e] = places.pop() if len(places) == 1 else None
     fewer: dict[Element, Element] = {}
-    for e, place in found.items():
-        if place is not None and is_function(e):
-            shape = next(r.array.shape for r in elements_of((e,)) if isinstance(r, Read) and r.args == place)
-            fewer[e] = Read(Map(shape, _at_places(e, place)), place)
+    for e in _shared_parts(array, found):
+        place = found[e]
+        assert place is not None
+        shape = next(r.array.shape for r in elements_of((e,)) if isinstance(r, Read) and r.args == place)
+        fewer[e] = Read(Map(shape, _at_places(e, place)), place)
     return with_elements(array, lambda es: rewrite(es, lambda e: e, dict(fewer))) if fewer else array
+
+
+def _shared_parts(array: Array, found: Mapping[Element, Place | None]) -> list[Element]:
+    """The functions of one place, or the largest parts with such functions if there are no more of them."""
+    functions = [e for e, place in found.items() if place is not None and is_function(e)]
+    if not functions:
+        return []
+    beyond = {a for e in found for a in e.args if found[e] != found.get(a)} | {*array.elements}
+    known: dict[Element, bool] = {}
+    largest = [e for e in beyond if found.get(e) is not None and costly(e, known)]
+    return largest if 0 < len(largest) <= len(functions) else functions
 
 
 def _at_places(element: Element, place: Place) -> Element:
