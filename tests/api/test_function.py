@@ -123,7 +123,8 @@ COMPILED = adc.compile("def product(x, y):\n    return x * y")
         (None, "is a NoneType"),
         ([[1], [2, 3]], "is not an array"),
         (np.array([2**64 - 1], np.uint64), "beyond int64"),
-        (10**400, "beyond 2**53"),
+        (2**53 + 1, "beyond 2**53"),
+        (10**400, "does not fit float64"),
     ],
 )
 def test_values_that_are_no_real_numbers(value: Any, what: str) -> None:

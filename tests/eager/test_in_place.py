@@ -39,6 +39,28 @@ def test_an_error_names_the_line_that_changed_a_result():
         y.backward()
 
 
+@pytest.mark.parametrize(
+    ("name", "slope"),
+    [
+        ("tanh", lambda x: 1 / np.cosh(x) ** 2),
+        ("sigmoid", lambda x: 0.25 / np.cosh(x / 2) ** 2),
+        ("expm1", np.exp),
+        ("relu", np.ones_like),
+    ],
+)
+def test_derivatives_that_read_the_operand_where_pytorch_keeps_the_result(name, slope):
+    x = leaf([0.7, 30.0])
+    result = getattr(x, name)()
+    result *= 2.0
+    result.sum().backward()
+    np.testing.assert_allclose(x.grad.value, 2 * slope(x.value), rtol=1e-13)
+    operand = leaf([0.7, 30.0]) + 0.0
+    result = getattr(operand, name)()
+    operand += 1.0
+    with pytest.raises(GraphError, match=r"changed by .*: operand \+= 1.0"):
+        result.sum().backward()
+
+
 def test_a_compiled_function_tells_too():
     f = adc.compile("sin(x) * y", backend="numpy")
     x, y = leaf([1.0, 2.0]) * 1.0, leaf([3.0, 4.0])

@@ -291,7 +291,10 @@ def _times(formula: tree.Expression, scope: Scope) -> Any:
             return cotangent
         case tree.Unary(op="-", operand=tree.Number(value=1)):
             return -cotangent
-        case tree.Call(function=tree.Name(id="where"), arguments=(test, then, otherwise)):
+        case (
+            tree.Call(function=tree.Name(id="where"), arguments=(test, then, otherwise))
+            | tree.Ternary(test=test, then=then, otherwise=otherwise)
+        ):
             return _branched(
                 _condition(test, scope),
                 lambda part: _times(then, part),
@@ -319,7 +322,10 @@ def _value(formula: tree.Expression, scope: Scope) -> Any:
             return _apply("negative", _value(operand, scope))
         case tree.Binary(op=op, left=left, right=right):
             return _apply(OPERATORS[op], _value(left, scope), _value(right, scope))
-        case tree.Call(function=tree.Name(id="where"), arguments=(test, then, otherwise)):
+        case (
+            tree.Call(function=tree.Name(id="where"), arguments=(test, then, otherwise))
+            | tree.Ternary(test=test, then=then, otherwise=otherwise)
+        ):
             return _branched(
                 _condition(test, scope),
                 lambda part: _value(then, part),

@@ -367,6 +367,13 @@ def _float(parameter: Parameter, value: int) -> float:
     """A Python int as a float, which holds it exactly."""
     if -LIMIT <= value <= LIMIT:
         return float(value)
+    try:
+        float(value)
+    except OverflowError as error:
+        raise DtypeError(
+            f"the argument {parameter.name!r} is an integer that does not fit float64",
+            remedy="scale it before the call",
+        ) from error
     raise DtypeError(
         f"the argument {parameter.name!r} is an integer beyond 2**53, which a float would round",
         remedy=f"pass a float if that does not matter; for an integer annotate it, {parameter.name}: int",

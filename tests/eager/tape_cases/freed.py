@@ -117,8 +117,9 @@ def result_changed(source: str) -> Callable[[Any], Any]:
     return run
 
 
-OTHERWISE = {"divide", "divide_a_number", "relu", "expm1", "prod", "var"}  # keep something else than PyTorch
-COPIED = {"relu", "expm1", "prod", "cumprod", "norm", "expand"}
+READ_THE_OPERAND = {"relu", "expm1", "tanh", "sigmoid"}  # where PyTorch keeps the result
+OTHERWISE = READ_THE_OPERAND | {"divide", "divide_a_number", "prod", "var"}  # keep something else
+COPIED = READ_THE_OPERAND | {"prod", "cumprod", "norm", "expand"}
 for _name, _source in OPERATIONS.items():
     CASES[f"twice_{_name}"] = twice(_source)
     if _name not in OTHERWISE:
