@@ -15,6 +15,7 @@ from adcompiler.ir.nodes import (
     Call,
     Element,
     Map,
+    Put,
     Read,
     Reduce,
     Select,
@@ -25,7 +26,7 @@ from adcompiler.ir.nodes import (
 )
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
-from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, substitute
+from adcompiler.ir.walk import arrays_of, arrays_read, elements_of, read_by, substitute
 
 # -- linearity ---------------------------------------------------------------------------------------
 # Degrees in one array: whether a program is linear in it, by abstract interpretation.
@@ -66,6 +67,9 @@ def _degree(array: Array, degrees: Degrees) -> int:
         case Accumulate():
             *places, body = (_element(e, degrees) for e in array.elements)
             return OTHER if any(places) else body
+        case Put(base=base):
+            *places, body = (_element(e, degrees) for e in array.elements)
+            return OTHER if any(places) else max(body, degrees[base])
         case Reduce():
             return _free([_element(array.elements[-1], degrees)])
     return FREE
@@ -180,13 +184,14 @@ def forward(array: Ruled, tangents: Mapping[Array, Tangent], pull: Pull) -> Tang
     (found,) = pull(pulled, given, [place], [] if all(t.guard is TRUE for t in ways) else [place])
     if found is None:
         return Tangent(TRUE, zeros_like(array))
-    tangent = closed(array.shape, found.value)
-    if place not in arrays_of((tangent,)):
-        return Tangent(found.guard, tangent)
+    tangent, guard = closed(array.shape, found.value), found.guard
+    guarded = place in arrays_of(read_by((guard,)))
+    if not guarded and place not in arrays_of((tangent,)):
+        return Tangent(guard, tangent)
     if not is_linear(pulled, place):
         raise GradientError(
             "a rule is not linear in the cotangent, so it has no forward mode",
             remedy="use reverse mode: grad, vjp, or hessian by nested grad",
         )
     # Its value does not depend on the placeholder, which only recomputed carried values still read.
-    return Tangent(found.guard, Replace({place: zeros_like(place)}).run((tangent,))[0])
+    return Tangent(TRUE if guarded else guard, Replace({place: zeros_like(place)}).run((tangent,))[0])
