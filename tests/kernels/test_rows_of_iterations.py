@@ -58,6 +58,7 @@ TOLD = """
       %c = reduce sum (| i < n, j < m) { %x[i, j] }
       %s = reduce sum (i < n | j < m) { select(j < i64(%c), %e[i, j], 0.0) }
     }"""
+TANH = "math.exp(-2.0 * "  # which its derivative shares
 PREFIXES = """
 def weighted(x: f64[n], w: f64[m]):
     u = 0.0
@@ -99,8 +100,8 @@ def test_iterations_of_loops_have_rows():
     f, slow = (adc.compile(MESSAGES, backend=b) for b in ("cpu", "numpy"))
     np.testing.assert_allclose(f(*args), slow(*args), rtol=1e-12)
     lines = iter(f.show("kernel").splitlines())
-    row = next(line for line in lines if "= math.tanh" in line)
-    assert "[" in row.partition(" = ")[0], "stored"
+    next(line for line in lines if TANH in line)
+    row = next(line for line in lines if "copysign" not in line and "[" in line.partition(" = ")[0])
     assert not next(lines).startswith(row[: len(row) - len(row.lstrip())]), "the loop ends there"
     adc.check_grad(adc.grad(f, ("x", "W", "V")), *args)
 
@@ -123,8 +124,8 @@ def test_the_iterations_that_read_a_part_of_a_row_compute_it():
     assert len(bounds) == 3
     assert len(set(bounds)) == 1
     assert "def nest2" not in value, "arithmetic tells how long the longest part is"
-    assert value.count("math.exp(") == 1
-    assert both.count("math.exp(") == 2, "each nest has a row"
+    assert value.count("math.exp(") - value.count(TANH) == 1
+    assert both.count("math.exp(") - both.count(TANH) == 2, "each nest has a row"
 
 
 def test_values_exist_before_what_tells_where_they_are_read():
@@ -167,7 +168,7 @@ def test_functions_stand_in_loops_without_loops_inside(layers):
     f = adc.value_and_grad(adc.compile(LAYERS), (0, 1, 2, 3))
     f(*layers)
     lines = f.show("kernel").splitlines()
-    found = [k for k, line in enumerate(lines) if "math.tanh" in line]
+    found = [k for k, line in enumerate(lines) if TANH in line]
     assert len(found) == 2, "once for points, and once for the weights behind them, which other nests sum"
     for at in found:
         indent = len(lines[at]) - len(lines[at].lstrip())

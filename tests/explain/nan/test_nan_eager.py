@@ -39,7 +39,7 @@ GUARDED = {
     "exponential of float32": (lambda x: np.exp(x), np.float32([89.0])),
     "routine": (lambda x, y: np.linalg.solve(x, y), SINGULAR, [1.0, 1.0]),
     "inverse": (lambda x: np.linalg.inv(x), SINGULAR),
-    "determinant": (lambda x: np.linalg.det(x), np.zeros((2, 2))),
+    "determinant": (lambda x: np.linalg.slogdet(x)[1], SINGULAR),
     "factor": (lambda x: np.linalg.cholesky(x), -np.eye(2)),
 }  # fmt: skip
 
@@ -51,6 +51,7 @@ def test_the_guard_is_python_that_helps(case):
     made = {n: adc.Variable(np.asarray(v), True) for n, v in zip("xy", values, strict=False)}
     with adc.tape.anomaly(infinite=True):
         result = eval(guard, {"np": np, **made})
+        result = result[1] if isinstance(result, tuple) else result  # of slogdet
         (result if not result.ndim else result.sum()).backward()
     assert all(np.isfinite(v.grad.value).all() for v in made.values() if v.grad is not None)
 
@@ -69,9 +70,9 @@ def test_numpys_routines_are_the_users_operations():
     assert (found.operation, dict(found.operands)) == ("cholesky", {"the smallest eigenvalue of x": -1.0})
     assert "np.linalg.cholesky(x)" in LINES[found.line - 1]
     assert "np.linalg.cholesky(x) made nan" in str(found)
-    found = explained(lambda x: np.linalg.det(x), np.zeros((2, 2)))
+    found = explained(lambda x: np.linalg.pinv(x), SINGULAR)
     assert found.phase == "backward"
-    assert "the derivative of np.linalg.det(x) is nan" in str(found)
+    assert "the derivative of np.linalg.pinv(x) is nan" in str(found)
     found = explained(lambda x: np.cumprod(x), [0.0, np.inf])
     assert "x[1] is inf before np.cumprod(x)" in str(found)
 

@@ -187,9 +187,11 @@ def test_where_no_degree_of_freedom_is_left_there_is_no_spread() -> None:
 
 
 def test_types_of_conversions() -> None:
-    """Python's types are as weak as its numbers, NumPy's are not."""
+    """A type that is named is NumPy's, `float` too; an array without one takes the type of the others."""
     x = np.ones(3, np.float32)
-    assert adc.compile("x * array([1, 2, 3], dtype=float)")(x).dtype == np.float32
+    assert adc.compile("x * zeros(3)")(x).dtype == np.float32
+    assert adc.compile("x * zeros(3, dtype=float)")(x).dtype == np.float64
+    assert adc.compile("x * array([1, 2, 3], dtype=float)")(x).dtype == np.float64
     assert adc.compile("x * array([1, 2, 3], dtype=np.float64)")(x).dtype == np.float64
     assert adc.compile("ones(3, dtype='float32') * 2.0", args=[])().dtype == np.float32
     assert adc.compile("arange(3, dtype=int)", args=[])().dtype == np.int64
