@@ -41,6 +41,7 @@ from adcompiler.ir.nodes import (
     Func,
     Input,
     Map,
+    Put,
     Read,
     Reduce,
     Select,
@@ -145,6 +146,9 @@ def _array(array: Array, tangents: Tangents, exposed: set[Array]) -> Tangent | N
         return push(array, [tangents.get(a) for a in array.operands])
     body = array.elements[-1]
     found = _body(body, array, tangents)
+    if isinstance(array, Put):
+        base = tangents.get(array.base)
+        return stored(array, None if base is None else masked(base, array.base), found)
     if found is None:
         return None
     if isinstance(array, Map):
@@ -164,6 +168,17 @@ def somewhere(array: Array, guard: Element) -> Element:
         return holding(guard, array)
     lengths = [n for n in array.reduced if not is_const(n)]
     return conjunction(apply("less", const(0, "i64"), n) for n in lengths)
+
+
+def stored(array: Put, base: Array | None, value: Tangent | None) -> Tangent | None:
+    """The tangent of an array in which values are stored, from those of the array and of the values."""
+    if base is None and value is None:
+        return None
+    if value is None and array.op == "add":
+        return None if base is None else Tangent(TRUE, base)
+    base = zeros_like(array.base) if base is None else base
+    tangent = const(0, array.dtype) if value is None else mask(value.value, value.guard)
+    return Tangent(TRUE, Put(base, array.op, array.domain, array.indices, array.guard, tangent))
 
 
 def gathered(array: Array, body: Element, tangent: Element) -> Array:

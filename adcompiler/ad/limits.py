@@ -14,6 +14,10 @@ SHORT_ROW = 8
 # what they overwrote; conditions grow with it.
 MOST_RESTORED = 8
 
+# Stores that a read in the reverse of an iteration looks through, to find what was stored at its place;
+# behind more of them, the forward pass saves the element. Comparisons grow with stores times reads.
+MOST_LOOKED_THROUGH = 3
+
 TAYLOR_ORDER = 3  # the order from which Taylor mode has fewer operations than nested forward mode
 
 MOST_TRIED = 32  # numbers of lone rows that are compared: each takes one pass over the entries of the pattern

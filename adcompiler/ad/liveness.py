@@ -19,6 +19,7 @@ from adcompiler.ir.nodes import (
     Const,
     Element,
     Index,
+    Put,
     Read,
     Select,
     Shape,
@@ -59,8 +60,12 @@ def _reads(array: Array, here: Element, known: Callable[[Element], bool]) -> Ite
             yield a, TRUE if here.axes else here
         return
     # A scatter's own axes are not those of its domain.
-    start = TRUE if isinstance(array, Accumulate) and here.axes else here
+    start = TRUE if isinstance(array, Accumulate | Put) and here.axes else here
     conditions: dict[Element, list[Element]] = {e: [start] for e in array.elements}
+    if isinstance(array, Put):
+        yield array.base, here
+        if _refines(array.guard, known):
+            conditions[array.value] = [both(start, array.guard)]
     for e in reversed(elements_of(array.elements)):
         under = _either(conditions[e])
         for arg, condition in zip(e.args, _arguments(e, under, known), strict=True):

@@ -22,6 +22,7 @@ from adcompiler.ad.partials import active_arrays
 from adcompiler.ad.rows import row_cotangents
 from adcompiler.ad.singular import Zeros, has_branches, is_singular, zeros_of
 from adcompiler.ad.stacks import Outlined, fewest, is_small, longest, outlined, padded, stacked
+from adcompiler.analysis.puts import is_stored_in, puts_of
 from adcompiler.ir.bodies import (
     Body,
     Carried,
@@ -43,6 +44,7 @@ from adcompiler.ir.nodes import (
     Index,
     Input,
     Map,
+    Put,
     Read,
     closed,
     const,
@@ -63,7 +65,8 @@ from adcompiler.lazy_dataclass import dataclass
 from adcompiler.ops.build import apply
 
 Pull = Callable[
-    [Sequence[Array], Sequence[Guarded | None], Sequence[Array], Collection[Array]], list[Guarded | None]
+    [Sequence[Array], Sequence[Guarded | None], Sequence[Array], Collection[Array], Mapping[Array, Put]],
+    list[Guarded | None],
 ]
 Orders = list[Tangent | None]  # the derivatives of an array in order, None for zero
 Push = Callable[[Sequence[Array], Mapping[Array, Orders], bool], list[Orders]]
@@ -77,15 +80,23 @@ class _Flags:
     nowhere, or where an array of truth values says so, which the loop carries too.
 
     Derivatives are known by their slots; `first` has their guards before the first iteration, None for zero.
+    Those that are `plain` have no flags along axes: iterations store in parts of them, and flags would be
+    changed all over in each.
     If the flags are not `exact`, a derivative is nonzero everywhere once an iteration gives it.
     """
 
-    def __init__(self, first: Mapping[Array, Element | None], exact: bool) -> None:
-        self.first, self.exact = first, exact
+    def __init__(
+        self, first: Mapping[Array, Element | None], exact: bool, plain: Collection[Array] = ()
+    ) -> None:
+        self.first, self.exact, self.plain = first, exact, plain
+        self.everywhere = {s for s, g in first.items() if s in plain and g is not None and g.axes}
         self.now: dict[Array, Element | None] = {}
         self.places: dict[Array, Array] = {}
         for slot, guard in first.items():
-            self.now[slot] = guard if guard in (None, TRUE) else self._flag(slot, guard.axes)
+            if slot in self.everywhere:
+                self.now[slot] = TRUE
+            else:
+                self.now[slot] = guard if guard in (None, TRUE) else self._flag(slot, guard.axes)
 
     def _flag(self, slot: Array, axes: Iterable[int]) -> Read:
         """A new flag for a slot, over some of its axes."""
@@ -99,6 +110,13 @@ class _Flags:
         if before is after or (not self.exact and before is TRUE):
             return False
         axes = {*(before or TRUE).axes, *(after or TRUE).axes}
+        if slot in self.everywhere:
+            return False
+        if axes and slot in self.plain:
+            self.everywhere.add(slot)
+            self.now[slot] = TRUE
+            self.places.pop(slot, None)
+            return before is not TRUE
         if slot in self.places and axes == (before or TRUE).axes:
             return False
         self.now[slot] = self._flag(slot, axes) if self.exact else TRUE
@@ -330,6 +348,7 @@ class _Reverse:
         self.rows: list[tuple[Array, Array]] = []  # of cotangents and flags of what iterations collect
         count = len(iteration.body.carried)
         self.slots = {c: like(c.init) for c in iteration.varied}
+        self.partial = {s for c, s in self.slots.items() if s.rank and is_stored_in(c.result)}
         self.finals = {c: t for c, t in zip(iteration.body.carried, totals, strict=False) if c in self.slots}
         last = count + len(iteration.body.outs)
         pairs = zip(loop.items[count:last], totals[count:last], strict=True)
@@ -386,7 +405,7 @@ class _Reverse:
             rows=(*iteration.body.rows, *self.rows),
             outs=tuple(outs),
         )
-        built = build(_with_stacks(self.loop, iteration, back))
+        built = build(_with_stacks(self.loop, iteration, back, self.puts))
         finals, stacks = iter(built.finals), iter(built.outs)
         ends = [next(finals) for _ in slots]
         totals = [(next(finals), w.at(None if w.flag is None else next(finals))) for _, w in sums]
@@ -404,7 +423,11 @@ class _Reverse:
     def init(self, carried: Carried) -> Array:
         """The cotangent of a carried value after the loop."""
         final = self.finals[carried]
-        return zeros_like(carried.init) if final is None else _gathered(carried.init, final)
+        if final is None:
+            return zeros_like(carried.init)
+        if self.slots[carried] in self.flags.everywhere:
+            final = Guarded(TRUE, mask(final.value, final.guard))
+        return _gathered(carried.init, final)
 
     def value(self, place: Array, found: Guarded | None) -> Array:
         """The cotangent that an iteration gives; zero where its guard does not hold, unless flags say so."""
@@ -434,7 +457,8 @@ class _Reverse:
         first: dict[Array, Element | None] = {
             self.slots[c]: None if t is None else t.guard for c, t in self.finals.items()
         }
-        self.flags = _Flags(first, self.exact)
+        self.flags = _Flags(first, self.exact, self.partial)
+        self.puts = {} if self.exact else puts_of(self.iteration.body)
         body, wanted = self.iteration.body, self.iteration.wanted
         roots = roots_of(replace(body, test=None))
         unsafe = set(self.inside.unsafe)
@@ -445,7 +469,7 @@ class _Reverse:
                 self.flags.given(self.slots[c], self.slots[c]) if c in self.slots else None
                 for c in body.carried
             ]
-            made = self.pull(roots, [*incoming, *self.seeds], wanted, unsafe)
+            made = self.pull(roots, [*incoming, *self.seeds], wanted, unsafe, self.puts)
             found = dict(zip(wanted, made, strict=True))
             pairs = [(slot, found[c.slot]) for c, slot in self.slots.items()]
             changes = [self.flags.grow(slot, None if g is None else g.guard) for slot, g in pairs]
@@ -492,14 +516,14 @@ def _plus(total: Array, contribution: Array) -> Array:
     return Map(total.shape, body)
 
 
-def _with_stacks(loop: Loop, iteration: _Iteration, back: Body) -> Body:
+def _with_stacks(loop: Loop, iteration: _Iteration, back: Body, puts: Mapping[Array, Put]) -> Body:
     """The reverse body, with the values of iterations that it reads as rows of stacks, and its consts in
     place."""
     given = {r for _, r in iteration.body.rows} | {p for _, p in iteration.consts} | {iteration.body.step}
     ends = loop.items[: len(loop.results)]
     body = iteration.body
     roots, whole = final_reads(body, ends, back.length, roots_of(back), partial(is_small, body=body))
-    roots, saved, restored = stacked(iteration.body, given, roots)
+    roots, saved, restored = stacked(iteration.body, given, roots, puts)
     finals = dict(zip(iteration.body.carried, ends, strict=True))
     carried = (*back.carried, *(replace(r, init=finals[c]) for c, r in restored.items()))
     first = len(back.carried)

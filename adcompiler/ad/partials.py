@@ -16,6 +16,7 @@ from adcompiler.ir.nodes import (
     Index,
     Input,
     Map,
+    Put,
     Read,
     Reduce,
     Select,
@@ -182,7 +183,11 @@ def linear_arrays(
 
 def _is_linear(array: Array, active: Collection[Array], linear: Collection[Array]) -> bool:
     """Whether an array depends on other arrays that are `linear`, with constants as derivatives."""
-    if not isinstance(array, Map | Accumulate) and not (isinstance(array, Reduce) and array.op == "sum"):
+    if isinstance(array, Put) and array.base in active and array.base not in linear:
+        return False
+    if not isinstance(array, Map | Accumulate | Put) and not (
+        isinstance(array, Reduce) and array.op == "sum"
+    ):
         return False
     moving: set[Element] = set()
     for e in elements_of((array.elements[-1],)):

@@ -19,10 +19,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
+from types import MappingProxyType
 from typing import NamedTuple
 
 from adcompiler.ad.guards import TRUE, both
-from adcompiler.ad.limits import LEAST_SAVING
+from adcompiler.ad.limits import LEAST_SAVING, MOST_LOOKED_THROUGH
 from adcompiler.ad.restored import are_known, is_long, restored, stored_places
 from adcompiler.ad.saved_temporaries import is_over_pairs, needed_elements
 from adcompiler.analysis.affine import Linear, linear, linear_constant
@@ -37,6 +38,7 @@ from adcompiler.ir.nodes import (
     Element,
     Input,
     Map,
+    Put,
     Read,
     Reduce,
     Select,
@@ -150,7 +152,9 @@ class Stacked(NamedTuple):
     restored: dict[Carried, Carried]
 
 
-def stacked(body: Body, given: set[Array], roots: Sequence[Array]) -> Stacked:
+def stacked(
+    body: Body, given: set[Array], roots: Sequence[Array], puts: Mapping[Array, Put] = MappingProxyType({})
+) -> Stacked:
     """What the reverse of an iteration `body` reads of it.
 
     These are the carried values, and costly values that are no larger than the carried ones, or smaller parts
@@ -171,6 +175,9 @@ def stacked(body: Body, given: set[Array], roots: Sequence[Array]) -> Stacked:
             small = isinstance(a, Item) and is_small(a, body)
         if small and longest(a, body, given) is not None:
             kept.add(a)
+    elements = _StoredElements(kept, own, behind_stores(puts))
+    roots = elements.run(roots)
+    kept |= elements.made
     roots = _ThroughStores(kept, own).run(roots)
     parts = _Parts(kept, own)
     parts.find(roots)
@@ -250,6 +257,32 @@ def decided_by(leaves: set[Array], roots: Sequence[Array]) -> set[Array]:
         ):
             found.add(array)
     return found
+
+
+def behind_stores(puts: Mapping[Array, Put]) -> set[Array]:
+    """The arrays behind more stores of an iteration than a read looks through."""
+    counts: dict[Array, int] = {}
+    for array in reversed(list(puts)):  # each lists what is stored last first
+        counts[array] = counts.get(puts[array].base, 0) + 1
+    return {array for array, count in counts.items() if count > MOST_LOOKED_THROUGH}
+
+
+class _StoredElements(Replace):
+    """Reads elements of the arrays `behind` many stores as numbers that the forward pass saves."""
+
+    def __init__(self, kept: set[Array], own: set[Array], behind: set[Array]) -> None:
+        super().__init__({a: a for a in kept})
+        self.own, self.behind = own, behind
+        self.made: set[Array] = set()
+
+    def element(self, element: Element) -> Element:
+        if not isinstance(element, Read) or element.array not in self.behind:
+            return element
+        if None in _placed(element, self.own):
+            return element
+        part = Map((), element)
+        self.made.add(part)
+        return Read(part, ())
 
 
 class _ThroughStores(Replace):

@@ -19,7 +19,7 @@ from math import comb
 
 from adcompiler.ad.custom_rules import forward as forward_ruled
 from adcompiler.ad.guards import TRUE, Tangent, mask, masked, support, total, within
-from adcompiler.ad.jvp import gathered, read, selected, somewhere
+from adcompiler.ad.jvp import gathered, read, selected, somewhere, stored
 from adcompiler.ad.library import push as pushed_call
 from adcompiler.ad.loops import Orders, forward
 from adcompiler.ad.partials import active_arrays, differentiable, partial, times
@@ -35,6 +35,7 @@ from adcompiler.ir.nodes import (
     Element,
     Input,
     Map,
+    Put,
     Read,
     Reduce,
     Select,
@@ -104,6 +105,9 @@ class _Line:
             total = Reduce("sum", array.shape, array.reduced, mask(found.value, found.guard))
             return Tangent(self.guard(array, found), total)
         found = self.run(array, self.element(array, body, k))
+        if isinstance(array, Put):
+            base = self.arrays[array.base][k - 1]
+            return stored(array, None if base is None else masked(base, array.base), found)
         if found is None:
             return None
         if isinstance(array, Map):

@@ -10,7 +10,8 @@ axes, the write is a renamed array; else it accumulates.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from types import MappingProxyType
 from typing import NamedTuple
 
 from adcompiler.ad.custom_rules import reverse as reverse_ruled
@@ -49,16 +50,20 @@ from adcompiler.ir.nodes import (
     Index,
     Input,
     Map,
+    Put,
     Read,
     Reduce,
     Select,
     Shape,
     closed,
     const,
+    element_of,
     identity,
     is_const,
     neutral,
+    read_whole,
     select,
+    zeros_like,
 )
 from adcompiler.ir.origins import derived, gathered
 from adcompiler.ir.ruled import Ruled
@@ -69,6 +74,7 @@ from adcompiler.ops.costs import costly
 
 Scope = frozenset[int]
 ZERO, ONE = const(0, "i64"), const(1, "i64")
+NO_PUTS: Mapping[Array, Put] = MappingProxyType({})
 
 
 class Contribution(NamedTuple):
@@ -119,12 +125,14 @@ def pulled(
     cotangents: Sequence[Guarded | None],
     wanted: Sequence[Array],
     unsafe: Collection[Array],
+    puts: Mapping[Array, Put] = NO_PUTS,
 ) -> list[Guarded | None]:
     """The cotangent of each array in `wanted`, with its guard; None where it is known to be zero.
 
-    Behind inputs that are `unsafe`, a zero may meet an infinite derivative.
+    Behind inputs that are `unsafe`, a zero may meet an infinite derivative. `puts` are arrays as what they
+    store in the arrays that they read.
     """
-    totals = _totals(results, cotangents, wanted, unsafe)
+    totals = _totals(results, cotangents, wanted, unsafe, puts)
     return [totals.get(a) for a in wanted]
 
 
@@ -133,9 +141,12 @@ def _totals(
     cotangents: Sequence[Guarded | None],
     wanted: Sequence[Array],
     unsafe: Collection[Array] = (),
+    puts: Mapping[Array, Put] = NO_PUTS,
 ) -> dict[Array, Guarded]:
     """The cotangent of every array that a cotangent reaches."""
     order = arrays_of(results)
+    puts = {**puts, **{a: a for a in order if isinstance(a, Put)}}
+    stored = {*puts, *(put.base for put in puts.values())}
     active = active_arrays(order, wanted)
     pending: dict[Array, list[Guarded]] = defaultdict(list)
     for result, cotangent in zip(results, cotangents, strict=True):
@@ -147,7 +158,11 @@ def _totals(
     zeros = zeros_of(order, active, set(unsafe)) if first else None
     for array in reversed(order):
         if pending[array]:
-            total = totals[array] = _shortened(Guarded(*sum_of(pending[array])), array, active, linear)
+            if array in stored:
+                total = _chain(array, pending[array])
+            else:
+                total = _shortened(Guarded(*sum_of(pending[array])), array, active, linear)
+            totals[array] = total
             gathered(total, [c.value for c in pending[array]], array)
         if isinstance(array, Item) and first[array.loop] is array:
             # All cotangents of the loop's results are complete: their readers come later in `order`.
@@ -166,8 +181,15 @@ def _totals(
                 pending[target].append(part)
                 derived(part, array)
         elif pending[array] and not isinstance(array, Input | Item):
-            shared = Guarded(total.guard, _shared(array.shape, total.value))
-            for target, value in _Body(array, shared, active, linear).pull():
+            put = puts.get(array)
+            if put is not None:
+                whole = closed(array.shape, total.value)
+                if put.base in active:
+                    pending[put.base].append(Guarded(TRUE, element_of(_before(put, whole))))
+                shared = Guarded(total.guard, element_of(whole))
+            else:
+                shared = Guarded(total.guard, _shared(array.shape, total.value))
+            for target, value in _Body(put or array, shared, active, linear, stored).pull():
                 pending[target].append(value)
                 derived(value, array)
     return totals
@@ -190,6 +212,43 @@ def _reads_neighbours(array: Array, active: set[Array]) -> bool:
     reads = (e for e in elements_of(array.elements) if isinstance(e, Read) and e.axes and e.array in active)
     places = Counter(e.array for e in reads)
     return max(places.values(), default=0) > 1
+
+
+def _chain(array: Array, pending: Sequence[Guarded]) -> Guarded:
+    """The cotangent of an array in which an iteration stores: what it is after the store, to which others are
+    added one by one, in place."""
+    wholes = [c for c in pending if c.guard is TRUE and _is_kept(read_whole(array.shape, c.value))]
+    first = wholes[0] if wholes else None
+    whole = zeros_like(array) if first is None else read_whole(array.shape, first.value)
+    assert whole is not None
+    for c in pending:
+        if c is not first:
+            whole = _plus(whole, c)
+    return Guarded(TRUE, element_of(whole))
+
+
+def _is_kept(array: Array | None) -> bool:
+    """Whether what a cotangent is after stores, or what an iteration carries, is an array: no new one."""
+    return isinstance(array, Put | Input | Item)
+
+
+def _plus(whole: Array, c: Guarded) -> Array:
+    """An array to which a contribution is added."""
+    match c.value:
+        case Read(array=Accumulate() as sums, args=args) if args == identity(whole.shape):
+            guard: Element = TRUE
+            body = sums.body
+            while isinstance(body, Select) and is_const(body.otherwise, 0):
+                guard, body = both(guard, body.guard), body.then
+            return Put(whole, "add", sums.domain, sums.indices, guard, body)
+    return Put(whole, "add", whole.shape, identity(whole.shape), c.guard, c.value)
+
+
+def _before(put: Put, cotangent: Array) -> Array:
+    """The cotangent of the array in which values are stored: what they replace has none."""
+    if put.op == "add":
+        return cotangent
+    return Put(cotangent, "set", put.domain, put.indices, put.guard, const(0, put.dtype))
 
 
 def _whole(total: Guarded | None, array: Array) -> Array | None:
@@ -228,8 +287,15 @@ def _of_transposed(read: Read) -> Read:
 class _Body:
     """The chain rule inside one array, in the coordinates of its domain."""
 
-    def __init__(self, array: Array, cotangent: Guarded, active: set[Array], linear: set[Array]) -> None:
-        self.array, self.cotangent, self.linear = array, cotangent, linear
+    def __init__(
+        self,
+        array: Array,
+        cotangent: Guarded,
+        active: set[Array],
+        linear: set[Array],
+        stored: Set[Array] = frozenset(),
+    ) -> None:
+        self.array, self.cotangent, self.linear, self.stored_in = array, cotangent, linear, stored
         self.domain = array.domain
         # Along an axis of length 1 the index is 0, so that nothing depends on the axis.
         ones = {k: const(0, "i64") for k, n in enumerate(self.domain) if is_const(n, 1)}
@@ -265,6 +331,10 @@ class _Body:
             case Accumulate():
                 moved = dict(enumerate(self.indices))
                 return Guarded(substitute(guard, moved), substitute(cotangent, moved))
+            case Put():
+                *indices, inside = self.indices
+                moved = dict(enumerate(indices))
+                return Guarded(within(inside, substitute(guard, moved)), substitute(cotangent, moved))
             case Reduce(op="min" | "max") as array:
                 attains, count = attaining(array, self.body)
                 return Guarded(both(guard, attains), apply("divide", cotangent, count))
@@ -370,7 +440,7 @@ class _Body:
         """The contribution of a read to its array's cotangent, over that array's axes."""
         guard, scope, value = contribution
         shape = read.array.shape
-        inverse = invert(read, self.domain, scope, guard)
+        inverse = None if read.array in self.stored_in else invert(read, self.domain, scope, guard)
         if inverse is None:
             points = sorted(scope)
             indices = tuple(self.renamed(i, points) for i in read.args)

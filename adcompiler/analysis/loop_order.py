@@ -16,6 +16,7 @@ from adcompiler.ir.nodes import (
     Element,
     Index,
     Input,
+    Put,
     Read,
     Reduce,
     Select,
@@ -60,7 +61,7 @@ def loop_order(array: Array) -> tuple[int, ...]:
     of the result comes first.
     """
     axes = natural_order(array)
-    own = array.indices if isinstance(array, Accumulate) else tuple(map(Index, range(array.rank)))
+    own = array.indices if isinstance(array, Accumulate | Put) else tuple(map(Index, range(array.rank)))
     places = [_along(own, array)]
     places += [_along(e.args, e.array) for e in elements_of(array.elements) if isinstance(e, Read)]
     ordered = places[isinstance(array, Accumulate) :]
@@ -120,7 +121,7 @@ def _strided(array: Array, axis: int) -> int:
 
 def _accesses(array: Array) -> Iterator[tuple[frozenset[int], int]]:
     """The axes of each access, and the one along which it is contiguous, -1 if there is none."""
-    if not isinstance(array, Accumulate):
+    if not isinstance(array, Accumulate | Put):
         yield frozenset(range(array.rank)), array.rank - 1
     for e in elements_of(array.elements):
         if isinstance(e, Read) and e.args:

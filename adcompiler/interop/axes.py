@@ -20,7 +20,7 @@ from adcompiler.api.taylor import Line
 from adcompiler.api.transforms import Gradient
 from adcompiler.errors import Error
 from adcompiler.ir.loop import Item, Loop, Slot
-from adcompiler.ir.nodes import Accumulate, Array, Call, Element, Func, Index, Input, Read, Size
+from adcompiler.ir.nodes import Accumulate, Array, Call, Element, Func, Index, Input, Put, Read, Size
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import arrays_of, elements_of, is_computed, rewrite, substitute
 from adcompiler.pytree.kinds import ArgType
@@ -180,7 +180,9 @@ class _Classes:
     def _nest(self, scope: Scope, array: Array) -> None:
         """Join the axes that an array's elements read at one index, and its own axes at their own indices."""
         at: dict[Element, Axis] = {}
-        own = array.indices if isinstance(array, Accumulate) else map(Index, range(array.rank))
+        own = array.indices if isinstance(array, Accumulate | Put) else map(Index, range(array.rank))
+        if isinstance(array, Put):
+            self._join_all(scope, array, scope, array.base)
         reads = (e for e in elements_of(array.elements) if isinstance(e, Read))
         for indexed, indices in chain([(array, own)], ((read.array, read.args) for read in reads)):
             for a, index in enumerate(map(_of_any_length, indices)):
@@ -224,7 +226,8 @@ class _Classes:
 def _view(scope: Scope, array: Array, index: Element, axis: Axis) -> Iterator[tuple[Axis, Element, Axis]]:
     """The view of an axis that reads another axis at an index depending on its own position alone."""
     k = min(index.axes, default=array.rank)
-    if not isinstance(array, Accumulate) and len(index.axes) == 1 and k < array.rank and axis[1] is not array:
+    is_own = not isinstance(array, Accumulate | Put) and len(index.axes) == 1 and k < array.rank
+    if is_own and axis[1] is not array:
         yield (scope, array, k), substitute(index, {k: POSITION}), axis
 
 

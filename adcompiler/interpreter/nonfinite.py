@@ -16,7 +16,19 @@ import numpy as np
 from adcompiler.interpreter.history import Frame
 from adcompiler.interpreter.limits import MOST_STARTS, MOST_VISITS
 from adcompiler.ir.loop import Item, Loop, Slot
-from adcompiler.ir.nodes import Accumulate, Apply, Array, Call, Const, Element, Input, Read, Reduce, Select
+from adcompiler.ir.nodes import (
+    Accumulate,
+    Apply,
+    Array,
+    Call,
+    Const,
+    Element,
+    Input,
+    Put,
+    Read,
+    Reduce,
+    Select,
+)
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.types import is_float
 from adcompiler.lazy_dataclass import dataclass
@@ -155,6 +167,8 @@ class _Walk:
                 self.reduce(frame, array, index, link)
             case Accumulate():
                 self.accumulate(frame, array, index, link)
+            case Put():
+                self.put(frame, array, index, link)
             case _:
                 self.elements(frame, array, index, link)
 
@@ -224,6 +238,19 @@ class _Walk:
         for place, i in zip(places, index, strict=True):
             here &= place == i
         self.terms(frame, array, index, _bad(np.where(here, body, 0)), link)
+
+    def put(self, frame: Frame, array: Put, index: Index_, link: Link | None) -> None:
+        """What was stored in an element or added to it, or what it was before."""
+        domain = frame.domain(array)
+        elements = frame.over(array, array.elements, (), domain)
+        *places, inside, _ = (np.broadcast_to(v, domain) for v in elements)
+        for place, i in zip(places, index, strict=True):
+            inside = inside & (place == i)
+        points = [tuple(map(int, p)) for p in np.argwhere(inside)]
+        if not points or (array.op == "add" and not np.isfinite(frame.values[array.base][index])):
+            self.work.append((frame, array.base, index, link))
+        else:
+            self.terms(frame, array, index, points[-1:], link)
 
     def terms(
         self, frame: Frame, array: Array, index: Index_, points: Sequence[Index_], link: Link | None

@@ -27,6 +27,7 @@ from adcompiler.ir.nodes import (
     Func,
     Index,
     Map,
+    Put,
     Read,
     Reduce,
     Select,
@@ -193,7 +194,7 @@ def compute_array(array: Array, values: Values, sizes: Sequence[int], numbers: A
     domain = extent(array.domain, sizes, values)
     if prod(domain) >= LARGEST_POINTS:
         raise MemoryError
-    if prod(domain) > BLOCK_POINTS and domain[0] > 1:
+    if prod(domain) > BLOCK_POINTS and domain[0] > 1 and not isinstance(array, Put):
         product = _as_einsum(array, domain, values)
         return _in_blocks(array, domain, values, sizes, numbers) if product is None else product
     return _whole(array, array.elements, domain, values, sizes, numbers)
@@ -259,7 +260,22 @@ def _whole(
                 return np.asarray(np.sum(body, dtype=dtype))
             np.add.at(total, tuple(place[inside] for place in places), body[inside])
             return total
+        case Put(base=base, op=op):
+            return _put(values[base], op, [np.broadcast_to(v, domain) for v in (*found[:-1], body)])
     raise AssertionError(f"unknown array {type(array).__name__}")
+
+
+def _put(base: np.ndarray, op: str, elements: Sequence[np.ndarray]) -> np.ndarray:
+    """An array with values stored at places where a guard holds: indices, the guard and the value."""
+    *places, inside, body = elements
+    for place, n in zip(places, base.shape, strict=True):
+        inside = inside & (place >= 0) & (place < n)
+    total, spots = base.copy(), tuple(place[inside] for place in places)
+    if op == "add":
+        np.add.at(total, spots or (), body[inside].sum(dtype=total.dtype) if not places else body[inside])
+    elif places or inside.any():
+        total[spots or ()] = body[inside] if places else body[inside][-1]
+    return total
 
 
 def reduce_real(op: str, body: np.ndarray, axes: tuple[int, ...], dtype: np.dtype) -> Any:

@@ -21,7 +21,19 @@ from adcompiler.errors import LimitError
 from adcompiler.interpreter.limits import MOST_FOLLOWED, MOST_POINTS
 from adcompiler.interpreter.reference import REAL, Values, compute, evaluate, length, row_of
 from adcompiler.ir.loop import Item, Loop
-from adcompiler.ir.nodes import Accumulate, Apply, Array, Call, Element, Input, Map, Read, Select, identity
+from adcompiler.ir.nodes import (
+    Accumulate,
+    Apply,
+    Array,
+    Call,
+    Element,
+    Input,
+    Map,
+    Put,
+    Read,
+    Select,
+    identity,
+)
 from adcompiler.ir.types import DTYPES, is_float
 from adcompiler.ir.walk import arrays_of, arrays_read, elements_of
 from adcompiler.ops.library import CONSTANT, LIBRARY
@@ -144,11 +156,14 @@ class Scope:
         rows = prod(shape)
         total = None
         if not prod(domain) or not rows:
-            return self.nothing(rows)
-        places = array.indices if isinstance(array, Accumulate) else identity(array.shape)
+            return self.of(array.base) if isinstance(array, Put) else self.nothing(rows)
+        places = array.indices if isinstance(array, Accumulate | Put) else identity(array.shape)
         for read, mask in self._reads(array.elements[-1], domain):
             found = self._selected(places, shape, read, mask, domain)
             total = found if total is None else total + found
+        if isinstance(array, Put):
+            base = self.of(array.base)
+            return base if total is None else base + total
         return self.nothing(rows) if total is None else total
 
     def _call(self, call: Call) -> Pattern:

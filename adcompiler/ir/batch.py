@@ -24,6 +24,7 @@ from adcompiler.ir.nodes import (
     Index,
     Input,
     Map,
+    Put,
     Read,
     Reduce,
     Shape,
@@ -126,6 +127,12 @@ def _array(array: Array, found: Mapping[Array, Array], axes: Shape) -> Array:
                 body = select(condition, body, const(0, body.dtype))
             shape = axes + tuple(_longest(n, found, axes) for n in array.shape)
             return Accumulate(shape, axes + domain, (*identity(axes), *indices), body)
+        case Put(base=base, op=op):
+            *indices, guard, value = elements
+            base = found[base] if base in found else spread(base, axes)
+            for condition in inside:
+                guard = Apply("logical_and", (condition, guard), "bool")
+            return Put(base, op, axes + domain, (*identity(axes), *indices), guard, value)
         case Call():
             if inside:
                 raise ShapeError(

@@ -206,7 +206,7 @@ class Array(Node):
     """A closed array. `shape` and `domain` are sizes: elements of type int64 without axes.
 
     The domain's axes are those of the shape (kept axes) followed by the reduced ones, except for
-    `Accumulate`, whose domain is its own.
+    `Accumulate` and `Put`, whose domains are their own.
     """
 
     __slots__ = ("reads", "shape")
@@ -316,6 +316,44 @@ class Accumulate(Array):
     @property
     def elements(self) -> tuple[Element, ...]:
         return (*self.indices, self.body)
+
+
+class Put(Array):
+    """`%base with (i < m) { [indices] = value if guard }`: an array with some elements set to others, or with
+    `+=` added to: one element for each point of the domain at which the guard holds, in order.
+
+    A point whose place lies outside the array stores nothing. No two points set the same element.
+    """
+
+    __slots__ = ("_domain", "base", "guard", "indices", "op", "value")
+    fields = ("base", "op", "_domain", "indices", "guard", "value")
+    base: Array
+    op: str
+    _domain: Shape
+    indices: tuple[Element, ...]
+    guard: Element
+    value: Element
+
+    def _derive(self) -> None:
+        super()._derive()
+        self.dtype, self.shape = self.base.dtype, self.base.shape
+
+    @property
+    def domain(self) -> Shape:
+        """The axes of what is stored."""
+        return self._domain
+
+    @property
+    def elements(self) -> tuple[Element, ...]:
+        return (*self.indices, self.guard, self.value)
+
+    @property
+    def operands(self) -> tuple[Array, ...]:
+        """The array that it changes."""
+        return (self.base,)
+
+
+PUTS = ("set", "add")
 
 
 class Contraction(Array):

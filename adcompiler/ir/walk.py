@@ -23,6 +23,7 @@ from adcompiler.ir.nodes import (
     Input,
     Map,
     Node,
+    Put,
     Read,
     Reduce,
     Select,
@@ -116,7 +117,7 @@ def arrays_read(array: Array) -> tuple[Array, ...]:
         if isinstance(array, Item):
             operands = array.loop.operands
             parts += [] if array.loop.length is None else [array.loop.length]
-        elif isinstance(array, Ruled | Call):
+        elif isinstance(array, Ruled | Call | Put):
             operands = array.operands
         found = dict.fromkeys((*read_by(parts), *operands))
         array.reads = tuple(found)  # it follows from the node, so it is found once
@@ -233,6 +234,9 @@ def with_elements(array: Array, change: Change, size: Change | None = None) -> A
     """`array` with its elements changed, and its sizes too, as `size` says if it is given; inputs keep their
     place."""
     size = size or change
+    if isinstance(array, Put):  # it has the lengths of its base
+        *indices, guard, value = change(array.elements)
+        return Put(array.base, array.op, size(array.domain), tuple(indices), guard, value)
     shape = size(array.shape)
     match array:
         case Input():
@@ -259,7 +263,7 @@ def uses(roots: Sequence[Array]) -> Counter[Array]:
     for array in arrays_of(roots):
         if isinstance(array, Item):
             found.update(array.loop.operands)
-        if isinstance(array, Ruled | Call):
+        if isinstance(array, Ruled | Call | Put):
             found.update(array.operands)
         elements = elements_of(array.elements)
         arguments = Counter(a for e in elements for a in e.args) + Counter(array.elements)
@@ -347,6 +351,8 @@ class Rewriter:
                 return self._ruled(array)
             case Call():
                 array = Call(array.op, self.operands(array), array.dtype, array.shape)
+            case Put(base=base) if (changed := self.arrays[base]) is not base:
+                array = Put(changed, *(getattr(array, name) for name in Put.fields[1:]))
         return with_elements(array, self._change, self._resize)
 
     def operands(self, call: Call) -> tuple[Array, ...]:

@@ -30,6 +30,7 @@ from adcompiler.passes.arrays.transpose import transpose
 from adcompiler.passes.arrays.unroll import lanes, unroll
 from adcompiler.passes.recurrences.accumulators import accumulators
 from adcompiler.passes.recurrences.distribute import distribute
+from adcompiler.passes.recurrences.in_place_stores import in_place_stores
 from adcompiler.passes.recurrences.independent import independent
 from adcompiler.passes.recurrences.last_iterations import last_iterations
 from adcompiler.passes.recurrences.loop_invariant import hoist_loop_invariants
@@ -47,7 +48,7 @@ SIMPLIFY: tuple[Pass, ...] = (
     *(eliminate, scans, last_iterations, smooth, prune, independent),
 )
 OPTIMISE: tuple[Pass, ...] = (
-    *(inline_rules, searches, accumulators, strict, pick),
+    *(inline_rules, in_place_stores, searches, accumulators, strict, pick),
     *(alternatives, prune, inline, contract, transpose, fold, prune),
 )
 # After products of gathered rows have moved: `passes/order/gathered_products.py`.

@@ -17,6 +17,7 @@ from adcompiler.ir.nodes import (
     Index,
     Input,
     Map,
+    Put,
     Read,
     Reduce,
     Select,
@@ -116,6 +117,18 @@ BROKEN = {
         program(Contraction((N,), (M,), i, i)),
     ],
     "an accumulate adds numbers": [program(Accumulate((N,), (N,), (i,), TRUE))],
+    "a put stores values of its array's type at one int64 index for each axis": [
+        program(Put(X, "set", (), (M, M), TRUE, ONE)),
+        program(Put(X, "set", (N,), (i,), ONE, XI)),
+        program(Put(X, "set", (N,), (i,), TRUE, YI)),
+        program(Put(X, "less", (N,), (i,), TRUE, XI)),
+    ],
+    "a put sets no element twice": [
+        program(Put(X, "set", (N,), (M,), TRUE, XI)),
+        program(Put(X, "set", (N,), (YI,), TRUE, XI)),
+        program(Put(X, "set", (N, N), (Apply("add", (i, j), "i64"),), TRUE, XI)),
+    ],
+    "a put adds numbers": [program(Put(Map((N,), TRUE), "add", (N,), (i,), TRUE, TRUE))],
     "an accumulate has one int64 index for each axis of its shape": [
         program(Accumulate((N,), (N,), (), XI)),
         program(Accumulate((N,), (N,), (XI,), XI)),

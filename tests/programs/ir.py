@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from adcompiler.ir.nodes import (
+    PUTS,
     REDUCERS,
     Accumulate,
     Apply,
@@ -13,6 +14,7 @@ from adcompiler.ir.nodes import (
     Index,
     Input,
     Map,
+    Put,
     Read,
     Reduce,
     Size,
@@ -93,7 +95,9 @@ class _Builder:
     def array(self):
         shape, domain = self.lengths(0, 3), self.lengths(1, 3)
         numbers = ["f64", "f32", "i64"]
-        kind = self.pick(["array", "reduce", "accumulate"])
+        kind = self.pick(["array", "reduce", "accumulate", "put"])
+        if kind == "put" and (bases := [a for a in self.arrays if a.dtype != "bool"]):
+            return self.put(self.pick(bases))
         if kind == "array":
             return Map(shape, self.elements(len(shape))[-1])
         if kind == "reduce":
@@ -102,6 +106,25 @@ class _Builder:
         pool = self.elements(len(domain))
         indices = tuple(self.of_dtype(pool, ["i64"]) for _ in shape)
         return Accumulate(shape, domain, indices, self.of_dtype(pool, numbers))
+
+    def put(self, base):
+        """What some points store in an array: each axis of them decides an index of its own."""
+        axes = self.random.sample(range(base.rank), self.random.randint(0, base.rank))
+        domain = self.lengths(len(axes), len(axes))
+        pool = self.elements(len(axes))
+        places = dict(zip(axes, map(Index, range(len(axes))), strict=True))
+        fixed = [e for e in pool if e.dtype == "i64" and not e.axes] or [const(1, "i64")]
+        moved = {
+            k: apply("add", i, self.pick(fixed)) if self.random.random() < 0.5 else i
+            for k, i in places.items()
+        }
+        indices = tuple(moved[k] if k in moved else self.pick(fixed) for k in range(base.rank))
+        op = self.pick(PUTS)
+        if op == "add":
+            indices = tuple(self.of_dtype(pool, ["i64"]) for _ in indices)
+        return Put(
+            base, op, domain, indices, self.of_dtype(pool, ["bool"]), self.of_dtype(pool, [base.dtype])
+        )
 
     def program(self):
         for position in range(self.random.randint(0, 4)):

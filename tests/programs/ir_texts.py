@@ -135,6 +135,27 @@ CUBES = """
       %e = reduce sum (| i < n) { %x[i] ** 3.0 + %x[i] ** -2.0 + (%x[i] ** 2.5) * sin(%x[i]) }
     }"""
 
+STORES = """
+    func @stores(%x: f64[n], %w: f64[m], %to: i64[n]) -> (%c: f64[n], %e: f64[n, m]) {
+      %a = %x with () { [%to[0]] = sin(%w[1]) * %x[2] if %w[0] > -9.0 }
+      %b = %a with (i < n - 2) { [i + 1] = %a[i] * %x[i + 2] }
+      %c = %b with (i < n) { [%to[i]] += %x[i] * %b[i] if i < 4 }
+      %d = array (i < n, j < m) { %x[i] + %w[j] }
+      %e = %d with (i < m) { [n - 2, i] = exp(%w[i]) * %c[1] }
+    }"""
+STORES_IN_LOOP = """
+    func @stores_in_loop(%x: f64[n], %w: f64[m], %to: i64[n]) -> (%r: f64[n], %q: f64[n, m]) {
+      %0 = array (i < n, j < m) { %x[i] * %w[j] }
+      %r, %q = loop (%t < n) (%r = %x, %q = %0, %to = row %to, %w = all %w) {
+        %0 = %r with () { [%t] = sin(%r[%to]) * %w[1] }
+        %1 = array () { %0[%t] * %0[%to] }
+        %2 = %0 with () { [%to] += %1 }
+        %3 = %q with (j < m) { [%to, j] += %w[j] * %2[%t] }
+        %4 = %3 with (j < m) { [%t, j] = cos(%3[%to, j]) + %r[%t] if %1 < 0.5 }
+        next %2, %4
+      }
+    }"""
+
 floats_nm, targets = floats(N, M), np.array([2, 0, 2, 1, 0])
 CHAINED = """
     func @chained(%x: f64[n]) -> (%r: f64) {
@@ -173,4 +194,6 @@ CASES = {
     DIAGONAL: (floats(N, N),),
     NESTED: (floats(N, M), floats(M, 3)),
     CUBES: (floats(N),),
+    STORES: (floats(N), floats(M), targets),
+    STORES_IN_LOOP: (floats(N), floats(M), targets),
 }

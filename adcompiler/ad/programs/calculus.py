@@ -12,7 +12,7 @@ from adcompiler.ad.taylor import taylor
 from adcompiler.ad.vjp import pulled, vjp
 from adcompiler.ir.bodies import like, opened
 from adcompiler.ir.loop import Item, Loop
-from adcompiler.ir.nodes import Accumulate, Array, Element, Index, Input, Read, is_const
+from adcompiler.ir.nodes import Accumulate, Array, Element, Index, Input, Put, Read, is_const
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.walk import arrays_of, elements_of
 from adcompiler.passes.algebra.smooth import smoothed
@@ -78,6 +78,8 @@ def _axis(index: Element) -> int:
 
 def _kept(array: Array, axes: Axes) -> Axes:
     """Axes of the domain as axes of the array itself."""
+    if isinstance(array, Put):
+        raise _Mixed  # an iteration of a loop stores in it
     if isinstance(array, Accumulate):
         places = {i.axis: k for k, i in enumerate(array.indices) if isinstance(i, Index)}
     else:

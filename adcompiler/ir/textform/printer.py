@@ -16,6 +16,8 @@
   (`notation.apply_dtype`); where that is not so its type follows its name: `exp.f64(2)`.
 - Sizes are numbered in the order in which the inputs' types first name them; where that is not
   their number, all are listed first: `func @f<n, m>(...)`.
+- `%r = %x with (i < m) { [%idx[i]] = %w[i] if %w[i] > 0.0 }` is %x with some elements set; `+=` adds to
+  them.
 - A loop gives what it carries in the end, then what it collects (and the number of iterations): in
   `%p, %ys = loop (%t < n) (%c = %p0, %x = row %xs, %w = all %ws) { ... next %1 out %2 }` the body is a
   program of its own, where %c is carried from iteration to iteration and %x is the row of the iteration's
@@ -54,11 +56,13 @@ from adcompiler.ir.nodes import (
     Index,
     Input,
     Map,
+    Put,
     Read,
     Reduce,
     Select,
     Shape,
     Size,
+    is_const,
 )
 from adcompiler.ir.ruled import Ruled
 from adcompiler.ir.textform.notation import (
@@ -160,6 +164,16 @@ def _printed_elements(array: Array) -> tuple[Element, ...]:
     if isinstance(array, Contraction):
         return (Apply("multiply", array.elements, array.dtype),)
     return array.elements
+
+
+def _last_line(array: Array, texts: Sequence[str]) -> str:
+    """The last line of a body: what is stored, added or computed at each point."""
+    *indices, body = texts
+    if isinstance(array, Put):
+        *indices, guard = indices
+        condition = "" if is_const(array.guard, True) else f" if {guard}"
+        return f"[{', '.join(indices)}] {'+=' if array.op == 'add' else '='} {body}{condition}"
+    return f"[{', '.join(indices)}] += {body}" if isinstance(array, Accumulate) else body
 
 
 def _own_lines(roots: tuple[Element, ...]) -> list[Element]:
@@ -334,6 +348,8 @@ class Printer:
                 head = f"{word} ({kept}{' | ' if kept else '| '}{reduced})"
             case Accumulate():
                 head = f"accumulate [{self._lengths(array.shape)}] ({self._domain(array.domain)})"
+            case Put():
+                head = f"{self.arrays[array.base]} with ({self._domain(array.domain)})"
             case Ruled():
                 return self._ruled(array)
             case Call():
@@ -352,8 +368,7 @@ class Printer:
         elements = _printed_elements(array)
         names = self._element_names(elements, {*self.sizes, *axes})
         texts, lines = self._texts(elements, axes, names)
-        *indices, body = (texts[e][0] for e in elements)
-        last = f"[{', '.join(indices)}] += {body}" if isinstance(array, Accumulate) else body
+        last = _last_line(array, [texts[e][0] for e in elements])
         if not lines and self.width(head) + self.width(last) < MOST_COLUMNS:
             return f"{head} {last} }}"
         return "\n    ".join((head, *lines, last)) + "\n  }"

@@ -23,6 +23,7 @@ from adcompiler.ir.nodes import (
     Input,
     Map,
     Node,
+    Put,
     Read,
     Reduce,
     Select,
@@ -456,8 +457,10 @@ class _Reader(ElementReader):
 
     def statement(self) -> Array:
         """`array (domain) body`, `reduce op (domain) body`, `accumulate [shape] (domain) body`,
-        `call op(arrays): type` or a rule"""
+        `%base with (domain) body`, `call op(arrays): type` or a rule"""
         self.scope = dict(self.sizes)
+        if self.token.kind == "array":
+            return self.put(self.array(self.step()))
         token = self.take("name")
         if token.text == "array":
             return Map(self.domain()[0], *self.body())
@@ -473,7 +476,7 @@ class _Reader(ElementReader):
             self.expect("[")
             shape = self.items(self.expression, "]")
             domain, _ = self.domain()
-            *indices, body = self.body()
+            *indices, body = self.body("+=")
             return Accumulate(shape, domain, tuple(indices), body)
         if token.text == "call":
             op = self.take("name").text
@@ -482,6 +485,16 @@ class _Reader(ElementReader):
             self.expect(":")
             return Call(op, operands, *self.array_type())
         self.fail(f"expected array, reduce, accumulate or call, not {token.text!r}", token)
+
+    def put(self, base: Array) -> Put:
+        """`with (domain) { [indices] = value if guard }`, or with `+=`, behind the array that is changed"""
+        self.expect("with")
+        domain, _ = self.domain()
+        indices, op = self.places("=", "+=")
+        value = self.expression()
+        guard = self.expression() if self.accept("if") else TRUTH["true"]
+        self.close()
+        return Put(base, "add" if op == "+=" else "set", domain, indices, guard, value)
 
     def domain(self) -> tuple[Shape, Shape]:
         """`(i < n | j < m)`: the lengths before and behind the bar; the axes come into scope."""
@@ -499,20 +512,31 @@ class _Reader(ElementReader):
         self.scope |= axes
         return kept, reduced
 
-    def body(self) -> tuple[Element, ...]:
+    def body(self, *operators: str) -> tuple[Element, ...]:
         """`{ element }` or `{ [indices] += element }`, behind lines `name = element`"""
+        indices, _ = self.places(*operators)
+        element = self.expression()
+        self.close()
+        return (*indices, element)
+
+    def places(self, *operators: str) -> tuple[tuple[Element, ...], str]:
+        """`{`, lines `name = element`, and if there are operators `[indices]` and one of them"""
         self.expect("{")
         self.lines()
         while self.token.kind in ("name", "quoted") and self.tokens[self.at + 1].text == "=":
             self.variable_line()
-        indices: tuple[Element, ...] = ()
-        if self.accept("["):
-            indices = self.items(self.expression, "]")
-            self.expect("+=")
-        element = self.expression()
+        if not operators:
+            return (), ""
+        self.expect("[")
+        indices = self.items(self.expression, "]")
+        if self.token.text not in operators:
+            self.fail(f"expected {' or '.join(operators)}, not {self.token.text!r}")
+        return indices, self.step().text
+
+    def close(self) -> None:
+        """`}` behind the last element of a body"""
         self.lines()
         self.expect("}")
-        return (*indices, element)
 
     def variable_line(self) -> None:
         """`name = element`; names that the printer made up are not kept"""

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from adcompiler.ir.loop import Item, Loop
 from adcompiler.ir.nodes import (
+    PUTS,
     REDUCERS,
     Accumulate,
     Apply,
@@ -18,7 +19,9 @@ from adcompiler.ir.nodes import (
     Contraction,
     Element,
     Func,
+    Index,
     Input,
+    Put,
     Read,
     Reduce,
     Select,
@@ -135,6 +138,36 @@ def _are_indices(indices: Iterable[Element], array: Array) -> bool:
     return [i.dtype for i in indices] == ["i64"] * array.rank
 
 
+def _is_put(array: Array) -> bool:
+    return not isinstance(array, Put) or (
+        array.op in PUTS
+        and _are_indices(array.indices, array)
+        and (array.guard.dtype, array.value.dtype) == ("bool", array.dtype)
+    )
+
+
+def _sets_apart(array: Array) -> bool:
+    """Whether each axis of what an array sets decides one of its indices alone, by a factor and an offset."""
+    if not isinstance(array, Put) or array.op == "add":
+        return True
+    return all(
+        is_const(n, 1) or any(_is_decided(i, k) for i in array.indices) for k, n in enumerate(array.domain)
+    )
+
+
+def _is_decided(index: Element, axis: int) -> bool:
+    """Whether different positions along an axis, and nothing but the position, give different indices."""
+    match index:
+        case Index():
+            return index.axis == axis
+        case Apply(op="add" | "subtract", args=(x, y)) if axis not in x.axes or axis not in y.axes:
+            return _is_decided(x if axis in x.axes else y, axis) and index.axes == {axis}
+        case Apply(op="multiply", args=(x, y)) if is_const(x) or is_const(y):
+            factor, rest = (x, y) if is_const(x) else (y, x)
+            return not is_const(factor, 0) and _is_decided(rest, axis)
+    return False
+
+
 def _is_closed(array: Array) -> bool:
     if not isinstance(array, Ruled):
         return True
@@ -193,6 +226,12 @@ ARRAY_INVARIANTS: Final[tuple[tuple[str, Callable[[Array], bool]], ...]] = (
         "an accumulate adds numbers",
         lambda a: not isinstance(a, Accumulate) or a.dtype != "bool",
     ),
+    (
+        "a put stores values of its array's type at one int64 index for each axis",
+        _is_put,
+    ),
+    ("a put sets no element twice", _sets_apart),
+    ("a put adds numbers", lambda a: not isinstance(a, Put) or a.op == "set" or a.dtype != "bool"),
     (
         "an accumulate has one int64 index for each axis of its shape",
         lambda a: not isinstance(a, Accumulate) or _are_indices(a.indices, a),

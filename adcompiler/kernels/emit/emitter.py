@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from adcompiler.analysis.loop_order import is_short
 from adcompiler.analysis.predicates import Conditions, join, meet
-from adcompiler.ir.nodes import Accumulate, Array, Contraction, Element, Input, Read, Reduce, Shape
+from adcompiler.ir.nodes import Accumulate, Array, Contraction, Element, Input, Put, Read, Reduce, Shape
 from adcompiler.ir.nodes import Call as ArrayCall
 from adcompiler.kernels.emit import calls
 from adcompiler.kernels.emit.call_plan import Buffer, CallPlan
@@ -218,9 +218,22 @@ class Emitter(Statements):
                 if task.stored and computed(array.shape) and array not in writer.prefixes:
                     lengths = (Call("max", (writer.written(n), literal(0))) for n in array.shape)
                     writer.add(Allocate(self.labels[array], array.dtype, tuple(lengths)))
+            if isinstance(task.array, Put) and not self.in_place(writer, task.array):
+                self.copy_base(writer, task.array)
             if isinstance(task.array, Accumulate) and task.array not in writer.grown | self.adding:
                 row = writer.row(task.array)
                 self.fill(writer, self.labels[task.array], task.array.shape, neutral(task.array), row)
+
+    def in_place(self, writer: Writer, put: Put) -> bool:
+        """Whether a store changes the memory of the array that it stores in."""
+        return self.labels[put] == self.labels[put.base] and writer.row(put) == writer.row(put.base)
+
+    def copy_base(self, writer: Writer, put: Put) -> None:
+        """Copy the array that a store would change."""
+        axes = [f"c{d}" for d in range(put.rank)]
+        heads = [writer.over(axis, put.shape[d], d) for d, axis in enumerate(axes)]
+        spots = [Var(axis) for axis in axes]
+        writer.headed(heads, Store(writer.element(put, spots), writer.element(put.base, spots)))
 
     # -- nests ---------------------------------------------------------------------------------
 

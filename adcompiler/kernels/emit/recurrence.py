@@ -20,6 +20,7 @@ from adcompiler.ir.nodes import (
     Element,
     Index,
     Map,
+    Put,
     Read,
     Select,
     Shape,
@@ -130,25 +131,28 @@ class Places:
         """An inner loop reuses the place of a carried array that it replaces."""
         for slot, final, update in self.updates():
             made = update.base if isinstance(update, carried_updates.InPlace) else update
-            if not isinstance(made, Item) or made in self.memory.labels:
+            if not isinstance(made, Item | Put) or made in self.memory.labels:
                 continue
             links = self.chain(slot, made)
             for before, after in links:
                 if not self.free(before, self.tasks[after]):
                     self.advance(self.tasks[after])
             if all(self.free(before, self.tasks[after]) for before, after in links):
-                for _, after in links:
+                gone = {slot}
+                for before, after in links:
+                    gone.add(before)
                     self.memory.put(after, final)
-                    self.over.setdefault(self.tasks[after], set()).add(slot)
+                    self.over.setdefault(self.tasks[after], set()).update(gone)
 
-    def chain(self, slot: Array, made: Array) -> list[tuple[Array, Item]]:
-        """The inner loops that make `made` of a carried array in turn, each with what it begins with;
-        none if anything else keeps an array between them."""
-        links: list[tuple[Array, Item]] = []
+    def chain(self, slot: Array, made: Array) -> list[tuple[Array, Item | Put]]:
+        """The stores and inner loops that make `made` of a carried array in turn, each with what it begins
+        with; none if anything else keeps an array between them."""
+        links: list[tuple[Array, Item | Put]] = []
         kept = {*self.rec.outs, *self.stored()} - {made}
-        while isinstance(made, Item) and made.k < len(made.loop.inits):
-            before = made.loop.inits[made.k]
-            if made in kept or made in self.memory.labels or made.loop.operands.count(before) != 1:
+        while (before := _changed(made)) is not None:
+            assert isinstance(made, Item | Put)
+            shares = isinstance(made, Item) and made.loop.operands.count(before) != 1
+            if made in kept or made in self.memory.labels or shares:
                 return []
             links.append((before, made))
             made = before
@@ -190,7 +194,7 @@ class Places:
     def whole(self, slot: Array, final: Array, update: Array) -> None:
         """A new array, or a sum, takes the place of the carried one."""
         task = self.tasks.get(update)
-        if update in self.memory.labels or isinstance(update, Item):
+        if update in self.memory.labels or isinstance(update, Item | Put):
             return
         if isinstance(update, Accumulate) or (task and self.overwrites(slot, task, task.kept)):
             self.memory.put(update, final)
@@ -314,6 +318,15 @@ class Places:
         """The arrays carried to the next iteration."""
         results = self.rec.results
         return [a for r in results for a in (r.arrays if isinstance(r, carried_updates.InPlace) else [r])]
+
+
+def _changed(array: Array) -> Array | None:
+    """The array that a store or an inner loop changes in place."""
+    if isinstance(array, Put):
+        return array.base
+    if isinstance(array, Item) and array.k < len(array.loop.inits):
+        return array.loop.inits[array.k]
+    return None
 
 
 def is_sum_of(slot: Array, array: Array) -> bool:

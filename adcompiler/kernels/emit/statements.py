@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from adcompiler.analysis.puts import TRUE
 from adcompiler.ir import nodes
-from adcompiler.ir.nodes import Accumulate, Apply, Array, Element, Func, Index, Map, Node, Read, Reduce, Shape
+from adcompiler.ir.nodes import (
+    Accumulate,
+    Apply,
+    Array,
+    Element,
+    Func,
+    Index,
+    Map,
+    Node,
+    Put,
+    Read,
+    Reduce,
+    Shape,
+)
 from adcompiler.ir.types import is_float
 from adcompiler.kernels.emit.calls import call
 from adcompiler.kernels.emit.writer import Row, Writer, constant
@@ -23,6 +37,7 @@ from adcompiler.loopir.nodes import (
     Unary,
     Update,
     Var,
+    all_of,
     assignment,
     literal,
 )
@@ -114,6 +129,9 @@ class Statements:
                 writer.add(assignment(spot, update(task.array, spot, value)))
             case Accumulate():
                 self.scatter(writer, task)
+            case Put(op=kind):
+                *places, guard, stored = task.elements
+                self.put(writer, task.array, places, stored, kind == "add", guard)
             case _:
                 call(writer, task.array)
 
@@ -135,13 +153,21 @@ class Statements:
         self.put(writer, task.array, indices, body, added=True)
 
     def put(
-        self, writer: Writer, array: Array, indices: list[Element], value: Element, added: bool = False
+        self,
+        writer: Writer,
+        array: Array,
+        indices: list[Element],
+        value: Element,
+        added: bool = False,
+        guard: Element = TRUE,
     ) -> None:
-        """Store or add at computed indices; points outside the array are ignored."""
+        """Store or add at computed indices where a guard holds; points outside the array are ignored."""
         spot, inside = writer.place(array, indices, [writer.written(i) for i in indices])
         assert isinstance(spot, Access)
+        conditions = [] if guard is TRUE else [writer.written(guard)]
+        conditions += [] if inside is None else [inside]
         made = writer.written(value)
-        heads = [] if inside is None else [If(inside)]
+        heads = [If(all_of(conditions))] if conditions else []
         writer.headed(heads, Update(spot, "+", made) if added else Store(spot, made))
 
     def note(self, writer: Writer, node: Node) -> None:

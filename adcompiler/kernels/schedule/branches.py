@@ -23,7 +23,7 @@ from adcompiler.analysis.predicates import (
     needed_under,
 )
 from adcompiler.ir.loop import Item
-from adcompiler.ir.nodes import Apply, Array, Call, Element, Read, Select
+from adcompiler.ir.nodes import Apply, Array, Call, Element, Put, Read, Select
 from adcompiler.ir.walk import elements_of, postorder, read_by, rewrite
 from adcompiler.kernels.limits import MOST_SWITCHES
 from adcompiler.lazy_dataclass import dataclass
@@ -64,10 +64,10 @@ def _meet(found: dict[N, Conditions], key: N, where: Conditions) -> None:
 
 
 def _whole(array: Array) -> Sequence[Array]:
-    """The arrays that a loop or a call reads entirely."""
+    """The arrays that a loop, a call or a store needs entirely."""
     if isinstance(array, Item):
         return array.loop.operands
-    return array.operands if isinstance(array, Call) else ()
+    return array.operands if isinstance(array, Call | Put) else ()
 
 
 def assume(elements: tuple[Element, ...], known: Conditions) -> tuple[Element, ...]:

@@ -18,6 +18,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import field
 from typing import Protocol
 
+from adcompiler.analysis.puts import Dissolved
 from adcompiler.ir.nodes import Apply, Array, Element, Func, Map, Read, Select, Shape
 from adcompiler.ir.walk import (
     elements_of,
@@ -249,6 +250,8 @@ REASONS: tuple[Reason, ...] = (Rows(), Recomputed(), Rows(apart=True), Recompute
 
 def scheduled(func: Func, style: Style = CPU) -> Scheduled:
     """The program in loop nests, with values materialised where it pays."""
+    if not style.rows:
+        func = Dissolved().func(func)
     made = Scheduled(func, schedule(func, style))
     for reason in REASONS:
         for _ in range(MOST_ROUNDS if isinstance(reason, Recomputed) else 1):

@@ -27,6 +27,7 @@ from adcompiler.ir.nodes import (
     Index,
     Input,
     Map,
+    Put,
     Read,
     Reduce,
     element_of,
@@ -46,6 +47,7 @@ from adcompiler.kernels.schedule.branches import Needs, needs
 from adcompiler.kernels.schedule.carried_updates import InPlace, in_place, scattered
 from adcompiler.kernels.schedule.numbers import Numbers
 from adcompiler.kernels.schedule.partly_read import partly_read
+from adcompiler.kernels.schedule.puts import readers_before, with_early_reads
 from adcompiler.kernels.schedule.rows import OfNest, with_rows
 from adcompiler.kernels.schedule.schedule_tree import (
     UNNUMBERED,
@@ -83,7 +85,7 @@ def _is_scatter(array: Array) -> bool:
 # operands often do, which gain little from vectors.
 CPU = Style(
     lambda arrays: {a: loop_order(a) for a in arrays},
-    lambda array: _is_scatter(array) and not gathers(array),
+    lambda array: isinstance(array, Put) or (_is_scatter(array) and not gathers(array)),
     rows=True,
     access=0.5,  # 0.2 in a cache, and about 1 in memory
 )
@@ -104,12 +106,13 @@ def _arranged(
     """The loop nests that compute `roots`, where the arrays `given` exist already."""
     tasks: list[Task] = []
     loops: dict[loop_node.Loop, Recurrence] = {}
-    found = needs(roots, postorder(roots, lambda a: () if a in given else made_before(a)))
+    order = postorder(roots, lambda a: () if a in given else made_before(a))
+    found, earlier = needs(roots, order), readers_before(order)
     needed = {a: _conditions(a, found) for a in found.arrays}
 
     def before(array: Array) -> Iterable[Array]:
         asked = read_by(c for c, _ in needed.get(array, ALWAYS))
-        found = () if array in given else (*made_before(array), *asked)
+        found = () if array in given else (*made_before(array), *asked, *earlier.get(array, ()))
         return sorted(found, key=lambda a: isinstance(a, OfNest))  # these come with their first readers
 
     made = [a for a in postorder(roots, before) if not (isinstance(a, Input) or a in given)]
@@ -219,7 +222,7 @@ def _recurrence(loop: loop_node.Loop, numbers: Numbers, style: Style) -> Recurre
     read = [
         Map(r.shape, element_of(r)) if isinstance(r, Slot) else r for r in with_store_loops(loop, style.rows)
     ]
-    roots = _Open(read, new, stand, rows, whole, number).run(read)
+    roots = with_early_reads(carried, _Open(read, new, stand, rows, whole, number).run(read))
     given: dict[Array, object] = dict.fromkeys((*carried, *rows, *consts))
     before: Schedule | None = None
     if loop.test is not None:
@@ -261,6 +264,8 @@ def _update(
     slot: Array, result: Array, roots: Sequence[Array], rows: bool, numbers: Numbers
 ) -> Array | InPlace:
     """The update of a carried array by an iteration: a new array, a sum to add in place, or stores."""
+    if isinstance(result, Put):
+        return result
     found = in_place(slot, result, rows, numbers)
     if found is not None:
         return found
@@ -352,7 +357,7 @@ class _Placer:
     def together(self, producer: Task, consumer: Task, reads: Sequence[Read], depth: int) -> bool:
         """Whether each iteration of the loop at `depth` computes all that the consumer reads from the
         producer."""
-        if depth >= len(producer.order) or isinstance(producer.array, Accumulate):
+        if depth >= len(producer.order) or isinstance(producer.array, Accumulate | Put):
             return False
         axis = producer.order[depth]
         if axis >= producer.array.rank:
@@ -384,7 +389,7 @@ class _Placer:
 
     def within(self, task: Task) -> int:
         """The number of loops around a task that contain all its readers in the same iteration."""
-        if isinstance(task.array, Accumulate | Item | Call | Contraction):
+        if isinstance(task.array, Accumulate | Put | Item | Call | Contraction):
             return 0
         found = (
             _loops_of_both(task, reader, read)

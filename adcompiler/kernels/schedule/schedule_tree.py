@@ -17,6 +17,7 @@ from adcompiler.analysis.predicates import (
     join,
     without_negation,
 )
+from adcompiler.analysis.puts import conjunction
 from adcompiler.ir import loop as loop_node
 from adcompiler.ir.loop import Item
 from adcompiler.ir.nodes import (
@@ -29,6 +30,7 @@ from adcompiler.ir.nodes import (
     Index,
     Map,
     Node,
+    Put,
     Read,
     Reduce,
     Select,
@@ -38,7 +40,7 @@ from adcompiler.ir.nodes import (
     identity,
     neutral,
 )
-from adcompiler.ir.walk import elements_of, is_computed, substitute
+from adcompiler.ir.walk import elements_of, is_computed, operands, substitute
 from adcompiler.kernels.schedule.branches import Needs, assume
 from adcompiler.kernels.schedule.carried_updates import InPlace
 from adcompiler.lazy_dataclass import dataclass
@@ -154,6 +156,10 @@ class Task:
         found = assume(found, join(self.needed, self.known))
         if self.ensured and self.op is not None:
             return (*found[:-1], without(self.op, found[-1], self.ensured))
+        if self.ensured and isinstance(self.array, Put):
+            *indices, guard, value = found
+            rest = [c for c in operands(guard, "logical_and") if c not in self.ensured]
+            return (*indices, conjunction(rest), value)
         return found
 
     @property
@@ -165,6 +171,8 @@ class Task:
         """Whether the loop at `depth` may skip iterations that add nothing. On an axis that a sum keeps this
         skips elements, and in a scatter entries of its list on a device; this is fine if these are
         `filled`. So it skips the elements of a map that nothing reads."""
+        if isinstance(self.array, Put):
+            return True
         if isinstance(self.array, Map):
             return filled and bool(self.where)
         reduced = isinstance(self.array, Reduce) and self.order[depth] >= self.array.rank
@@ -180,13 +188,22 @@ class Task:
             k: Index(loop.number) for k, loop in zip(outer, self.loops, strict=False)
         }
         places[axis] = Index(UNNUMBERED)
-        found = self.where if self.op is None else conditions(self.op, self.array.elements[-1])
+        found = self.restrictions
         own = [c for c in found if axis in c.axes and c.axes <= {axis, *outer}]
         return frozenset(substitute(c, places) for c in own if bound(c, axis, frozenset(outer)) is not None)
 
     @property
+    def restrictions(self) -> Sequence[Element]:
+        """The conditions outside of which the task has nothing to compute, in terms of its axes."""
+        if isinstance(self.array, Put):
+            return operands(self.array.guard, "logical_and")
+        return self.where if self.op is None else conditions(self.op, self.array.elements[-1])
+
+    @property
     def guards(self) -> list[Element]:
         """The conditions outside of which the task has nothing to compute, in terms of loop variables."""
+        if isinstance(self.array, Put):
+            return operands(self.elements[-2], "logical_and")
         if self.op is None:
             index = self.index
             return [substitute(c, index) for c in self.where]
@@ -208,7 +225,7 @@ class Task:
     def first_reduced(self) -> int:
         """The depth of the outermost reduction loop: 0 for scatters, the number of loops if none reduces."""
         if not isinstance(self.array, Reduce):
-            return 0 if isinstance(self.array, Accumulate) else len(self.order)
+            return 0 if isinstance(self.array, Accumulate | Put) else len(self.order)
         return next((d for d, k in enumerate(self.order) if k >= self.array.rank), len(self.order))
 
     def has_loops(self, depth: int) -> bool:
@@ -347,7 +364,8 @@ def reads_of(task: Task) -> list[Read]:
     array = task.array
     if isinstance(array, Call):
         return asked + [element_of(a) for a in array.operands]
-    return asked + [e for e in elements_of((*array.domain, *array.elements)) if isinstance(e, Read)]
+    whole = [element_of(array.base)] if isinstance(array, Put) else []
+    return asked + whole + [e for e in elements_of((*array.domain, *array.elements)) if isinstance(e, Read)]
 
 
 def computed(shape: Shape) -> bool:
@@ -364,8 +382,9 @@ def is_divisible(loop: Loop) -> bool:
 def adds_anywhere(loop: Loop) -> bool:
     """Whether several iterations of a loop may add to the same element."""
     iteration = Index(loop.number)
-    scatters = (t for t in loop.tasks if isinstance(t.array, Accumulate))
-    return not all(any(_is_own(index, iteration) for index in t.elements[:-1]) for t in scatters)
+    scatters = [t.elements[:-1] for t in loop.tasks if isinstance(t.array, Accumulate)]
+    scatters += [t.elements[:-2] for t in loop.tasks if isinstance(t.array, Put)]
+    return not all(any(_is_own(index, iteration) for index in indices) for indices in scatters)
 
 
 def _is_own(index: Element, iteration: Index) -> bool:

@@ -28,6 +28,7 @@ from adcompiler.ir.nodes import (
     Index,
     Input,
     Map,
+    Put,
     Read,
     Reduce,
     Select,
@@ -161,7 +162,9 @@ class Fold(Rewriter):
         one_place = isinstance(array, Accumulate) and not array.rank
         if isinstance(array, Input | Item | Ruled | Call) or not (ones or one_place):
             return array
-        own = range(0 if isinstance(array, Accumulate) else array.rank)  # axes of the array itself are kept
+        own = range(
+            0 if isinstance(array, Accumulate | Put) else array.rank
+        )  # axes of the array itself are kept
         kept = [k for k in range(len(array.domain)) if k not in ones or k in own]
         places: dict[int, Element] = {k: Index(p) for p, k in enumerate(kept)}
         places |= dict.fromkeys(ones, const(0, "i64"))
@@ -169,6 +172,9 @@ class Fold(Rewriter):
         *indices, body = (substitute(e, places, memo) for e in array.elements)
         sizes = tuple(array.domain[k] for k in kept)
         match array:
+            case Put(base=base, op=op):
+                *indices, guard = indices
+                return Put(base, op, sizes, tuple(indices), guard, body)
             case Accumulate() if indices:
                 return Accumulate(array.shape, sizes, tuple(indices), body)
             case Accumulate() if sizes:

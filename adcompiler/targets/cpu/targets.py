@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, ClassVar
 
+from adcompiler.analysis.puts import Dissolved
 from adcompiler.ir.nodes import Func
 from adcompiler.ir.types import Dtype
 from adcompiler.ir.walk import arrays_of
@@ -142,8 +143,8 @@ class Cuda:
     packs: ClassVar[bool] = False
 
     def gathered(self, func: Func, chooses: Chooses) -> Func:
-        """The program unchanged: sums at computed places sort these."""
-        return func
+        """The program with stores as arrays that select; sums at computed places sort these."""
+        return Dissolved().func(func)
 
     def prepared(self, func: Func) -> Func:
         """The program unchanged: the kernels of both sums would run."""

@@ -14,6 +14,8 @@ from judges.compared import agrees, along, directions, has_oracles_value
 from programs import Program
 
 import adcompiler as adc
+from adcompiler.ir.loop import Item
+from adcompiler.ir.nodes import Array
 from adcompiler.ir.walk import arrays_of, elements_of
 from adcompiler.passes.pipeline import OPTIMISE, run
 from adcompiler.pytree.kinds import ArgType
@@ -49,6 +51,48 @@ def elements(name: str, count: int, derive: bool) -> list[int]:
 def test_twice_as_many_lines_are_twice_the_work(name: str, derive: bool) -> None:
     few, many = elements(name, 20, derive), elements(name, 40, derive)
     assert all(more < 2.4 * less for less, more in zip(few, many, strict=True)), (few, many)
+
+
+LOOPS: dict[str, Callable[[int], str]] = {
+    "computed places": lambda k: f"y[(i[t] + {k}) % n] = sin(y[(3 * i[t] + {k}) % n]) * v[t]",
+    "computed places and sums": lambda k: f"y[(i[t] + {k}) % n] += y[i[t]] * cos(y[(i[t] + {k + 1}) % n])",
+    "fixed places": lambda k: f"y[{k}] = sin(y[{k + 1}]) * v[t] + y[0]",
+    "rows": lambda k: f"Y[i[t], :] = Y[(i[t] + {k}) % n] * v[t] + {k}",
+    "slices": lambda k: f"y[{k} : {k + 3}] = y[{k + 1} : {k + 4}] * v[t] + {k}",
+}
+
+
+def stored_in_loop(name: str, count: int) -> str:
+    lines = "".join(f"        {LOOPS[name](k)}\n" for k in range(count))
+    head = (
+        "def f(y: f64[n], v: f64[m], i: i64[m], Y: f64[n, n]):\n    n = len(y)\n    for t in range(len(v)):\n"
+    )
+    return f"{head}{lines}    return sum(y * y) + sum(Y * Y)\n"
+
+
+def elements_in_loops(name: str, count: int, derive: bool) -> list[int]:
+    """How many elements all arrays have, those of loops included, before and after the passes."""
+    f = adc.compile(stored_in_loop(name, count), backend="numpy")
+    types = (ArgType("f64", (False,)), ArgType("f64", (False,)), ArgType("i64", (False,)))
+    types = (*types, ArgType("f64", (False, False)))
+    func = (adc.grad(f, ("y", "v")) if derive else f)._trace(types).func
+    programs = (func, run(OPTIMISE, func))
+    return [sum(map(_elements, arrays_of(p.results))) for p in programs]
+
+
+def _elements(array: Array) -> int:
+    if isinstance(array, Item):
+        return 0 if array.k else sum(map(_elements, arrays_of(array.loop.roots)))
+    return len(elements_of(array.elements))
+
+
+@pytest.mark.thinned(3)
+@pytest.mark.parametrize("derive", [False, True])
+@pytest.mark.parametrize("name", LOOPS)
+def test_stores_of_an_iteration_are_linear_work(name: str, derive: bool) -> None:
+    """Four times as many stores are at most five times the program, also that of the gradient."""
+    few, many = elements_in_loops(name, 4, derive), elements_in_loops(name, 16, derive)
+    assert all(more < 5 * less for less, more in zip(few, many, strict=True)), (few, many)
 
 
 PLACES = {
