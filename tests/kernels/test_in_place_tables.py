@@ -170,3 +170,25 @@ def test_a_table_that_reads_the_row_before_is_updated_in_place(rows: int) -> Non
     for derive in (adc.grad, adc.hessian):
         assert derive(f)(x) == pytest.approx(derive(slow)(x), rel=1e-12)
     adc.check_grad(slow, x, order=2)
+
+
+ROWS_READ_LATE = """
+def f(s: f64[m, n], x: f64[t, n], w: f64[n, n]):
+    total = 0.0
+    for k in range(t):
+        h = s[0]
+        for j in range(2):
+            h = tanh(w @ h + s[j] * x[k])
+            s[j] = h
+            s[j, :] += sum(s[1]) * x[k]
+        total += sum(s[0] * s[1] * x[k])
+    return total + sum(s * s)
+"""
+
+
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_stores_of_rows_that_are_read_before_and_after(n: int) -> None:
+    args = RNG.normal(size=(2, n)), RNG.normal(size=(3, n)), RNG.normal(size=(n, n)) / 3
+    ours, slow = (adc.value_and_grad(adc.compile(ROWS_READ_LATE, backend=b)) for b in ("cpu", "numpy"))
+    for found, expected in zip(leaves(ours(*args)), leaves(slow(*args)), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)

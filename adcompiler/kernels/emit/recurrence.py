@@ -159,10 +159,11 @@ class Places:
         return links[::-1] if made is slot else []
 
     def advance(self, task: Task) -> None:
-        """Move what does not depend on an inner loop before it."""
+        """Move what does not depend on an inner loop, or on a store, before it."""
         assert self.rec.iteration is not None
         body = self.rec.iteration.body
-        place = body.index(task)
+        own_item: Loop | Task = task.loops[0] if task.loops else task
+        place = body.index(own_item)
         made, stay, move = set(task.arrays), list[Loop | Task](), list[Loop | Task]()
         for item in body[place + 1 :]:
             own = tasks_of(item)
@@ -171,7 +172,7 @@ class Places:
             ) or not self.over.keys().isdisjoint(own)
             (stay if waits else move).append(item)
             made.update(a for t in own for a in t.arrays if waits)
-        body[place:] = [*move, task, *stay]
+        body[place:] = [*move, own_item, *stay]
         self.order = self.ordered()
 
     def free(self, slot: Array, task: Task) -> bool:
