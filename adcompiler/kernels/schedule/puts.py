@@ -43,7 +43,7 @@ def _behind(order: Sequence[Array], stores: Sequence[Put]) -> dict[Array, frozen
     return found
 
 
-def with_early_reads(slots: Sequence[Array], roots: Sequence[Array]) -> tuple[Array, ...]:
+def with_early_reads(roots: Sequence[Array]) -> tuple[Array, ...]:
     """The roots of an iteration, in which what is read of an array after the next store in it is read
     before."""
     order = arrays_of(roots)

@@ -222,7 +222,7 @@ def _recurrence(loop: loop_node.Loop, numbers: Numbers, style: Style) -> Recurre
     read = [
         Map(r.shape, element_of(r)) if isinstance(r, Slot) else r for r in with_store_loops(loop, style.rows)
     ]
-    roots = with_early_reads(carried, _Open(read, new, stand, rows, whole, number).run(read))
+    roots = with_early_reads(_Open(read, new, stand, rows, whole, number).run(read))
     given: dict[Array, object] = dict.fromkeys((*carried, *rows, *consts))
     before: Schedule | None = None
     if loop.test is not None:
